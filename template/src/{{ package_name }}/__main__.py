@@ -1,0 +1,75 @@
+"""The command line: train and evaluate."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from . import check_backend
+from .config import Config
+from .errors import UserError
+
+PROGRAM = "python -m {{ package_name }}"
+
+# The commands import what they need when they run: --help loads neither Keras nor JAX.
+
+
+def train(
+    config: Annotated[Config, tyro.conf.OmitArgPrefixes],
+    run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+) -> None:
+    """Train a model.
+
+    Args:
+        run_dir: Where to write the run: a new or empty directory, by default runs/<UTC time>.
+    """
+    from .train import train
+
+    run_dir = train(config, run_dir)
+    print(f"saved {run_dir / 'model.keras'}; next: {PROGRAM} evaluate --run-dir {run_dir}")
+
+
+def evaluate(
+    run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    split: Literal["test", "validation", "train"] = "test",
+) -> None:
+    """Evaluate a trained model; prints its metrics and writes them to evaluation.json.
+
+    Args:
+        run_dir: Which run, by default the latest in runs/.
+        split: Which part of the data.
+    """
+    from . import data, run_directory
+    from .train import evaluate
+
+    run_dir = run_dir or run_directory.latest()
+    config = run_directory.load_config(run_dir)
+    splits = data.load_splits(config)
+    if split not in splits:
+        raise UserError(f"{config.dataset} has no {split} split, only {', '.join(splits)}")
+    results = evaluate(run_directory.load_model(run_dir), splits[split], config.batch_size)
+    run_directory.save_evaluation(run_dir, {"split": split, **results})
+    values = "  ".join(f"{name} {value:.4f}" for name, value in results.items())
+    print(f"{run_dir}  {split}  {values}")
+
+
+def main() -> None:
+    """Run the command that the arguments name; exit with 2 if they ask for what cannot be."""
+    try:
+        check_backend()
+        tyro.extras.subcommand_cli_from_dict(
+            {"train": train, "evaluate": evaluate},
+            prog=PROGRAM,
+            description="Train a model, and evaluate it.",
+        )
+    except (UserError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted: the run keeps its metrics.csv, but has no model", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

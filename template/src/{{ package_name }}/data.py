@@ -1,0 +1,247 @@
+"""Where the data comes from, and in which order it goes into the steps.
+
+A dataset is digits, a download of Keras, an .npz file or a folder of .npy files. All of them
+become the same arrays: `x_train` [N, H, W], [N, H, W, C] or [N, D], `y_train` [N] integers, and
+optionally `x_test`, `y_test`, `x_validation`, `y_validation`, and the weight of each row in
+`w_train`, `w_validation`, `w_test` [N]. A folder is memory-mapped, so it may exceed the memory.
+"""
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from .config import Config
+from .errors import UserError
+from .steps import Batch
+
+SPLITS = ("train", "validation", "test")
+DOWNLOADS = ("mnist", "fashion_mnist", "cifar10")
+
+
+class Split(NamedTuple):
+    name: str  # train, validation or test
+    x: np.ndarray  # [M, ...] numbers, perhaps memory-mapped
+    y: np.ndarray  # [M] integers
+    weight: np.ndarray | None  # [M] numbers
+    rows: np.ndarray  # [N] the row numbers, in x, y and weight, that make up the split
+
+
+class Dataset(NamedTuple):
+    train: Split
+    validation: Split | None
+    test: Split | None
+    input_shape: tuple[int, ...]  # of one row: (H, W, C) or (D,)
+    num_classes: int
+    mean: list[float]  # of each channel of the training inputs
+    variance: list[float]
+
+
+# The order of the data
+
+
+def training_batches(split: Split, batch_size: int, seed: int, epoch: int) -> Iterator[Batch]:
+    """The batches of one epoch, in an order that depends on nothing but (seed, epoch)."""
+    order = np.random.default_rng((seed, epoch)).permutation(split.rows)
+    for step in range(steps_per_epoch(split, batch_size)):
+        yield gather(split, order[step * batch_size : (step + 1) * batch_size])
+
+
+def steps_per_epoch(split: Split, batch_size: int) -> int:
+    """The number of full batches; the rows left over are others in each epoch."""
+    return len(split.rows) // batch_size
+
+
+def evaluation_batches(split: Split, batch_size: int) -> Iterator[Batch]:
+    """Every row once; the last batch is as short as it must be, so that no loss is diluted."""
+    for start in range(0, len(split.rows), batch_size):
+        yield gather(split, split.rows[start : start + batch_size])
+
+
+def gather(split: Split, rows: np.ndarray) -> Batch:
+    """The batch of the given row numbers [B]."""
+    x = split.x[rows]
+    weight = np.ones(len(rows)) if split.weight is None else split.weight[rows]
+    return Batch(
+        x if x.dtype == np.uint8 else x.astype(np.float32),
+        split.y[rows].astype(np.int32),
+        weight.astype(np.float32),
+    )
+
+
+# Loading
+
+
+def load_dataset(config: Config) -> Dataset:
+    """Load everything that training needs, or raise a `UserError` that says what is wrong."""
+    splits = load_splits(config)
+    train = splits["train"]
+    if config.batch_size > len(train.rows):
+        raise UserError(
+            f"--batch-size {config.batch_size} is more than the {len(train.rows)} rows to train on"
+        )
+    mean, variance = statistics(train)
+    for name in splits.keys() - {"train"}:
+        statistics(splits[name])  # a NaN is better found now than after the first epoch
+    return Dataset(
+        train,
+        splits.get("validation"),
+        splits.get("test"),
+        input_shape=train.x.shape[1:],
+        num_classes=int(train.y.max()) + 1,
+        mean=mean.tolist(),
+        variance=variance.tolist(),
+    )
+
+
+def load_splits(config: Config) -> dict[str, Split]:
+    """The splits of a dataset by name, checked as far as that takes no pass over the inputs."""
+    arrays = load_arrays(config.dataset)
+    splits = {name: load_split(arrays, name) for name in SPLITS if has_split(arrays, name)}
+    train = splits["train"]
+    num_classes = int(train.y.max()) + 1
+    if num_classes < 2:
+        raise UserError("y_train must have at least two classes, but has class 0 alone")
+    for split in splits.values():
+        if split.x.shape[1:] != train.x.shape[1:]:
+            raise UserError(
+                f"a row of x_{split.name} must have the shape {list(train.x.shape[1:])} "
+                f"of x_train's, not {list(split.x.shape[1:])}"
+            )
+        if split.y.max() >= num_classes:
+            raise UserError(
+                f"y_{split.name} must have the classes of y_train, 0 to {num_classes - 1}, "
+                f"but has {split.y.max()}"
+            )
+    return splits if "validation" in splits else hold_out(splits, config.validation_fraction)
+
+
+def has_split(arrays: dict[str, np.ndarray], name: str) -> bool:
+    return name == "train" or not arrays.keys().isdisjoint({f"x_{name}", f"y_{name}"})
+
+
+def hold_out(splits: dict[str, Split], fraction: float) -> dict[str, Split]:
+    """Take a validation split from the training rows, the same one whatever the seed."""
+    train = splits["train"]
+    size = round(fraction * len(train.rows))
+    if size == 0:
+        return splits
+    order = np.random.default_rng(0).permutation(train.rows)
+    return splits | {
+        "train": train._replace(rows=np.sort(order[size:])),
+        "validation": train._replace(name="validation", rows=np.sort(order[:size])),
+    }
+
+
+def load_split(arrays: dict[str, np.ndarray], name: str) -> Split:
+    """One split of the arrays."""
+    for key in (f"x_{name}", f"y_{name}"):
+        if key not in arrays:
+            raise UserError(f"the dataset has no {key}, only {', '.join(arrays) or 'no arrays'}")
+    x, y, weight = arrays[f"x_{name}"], arrays[f"y_{name}"], arrays.get(f"w_{name}")
+    if x.ndim not in (2, 3, 4) or x.dtype.kind not in "uif":
+        raise UserError(
+            f"x_{name} must be numbers of shape [N, H, W, C], [N, H, W] or [N, D], "
+            f"not {x.dtype} of shape {list(x.shape)}"
+        )
+    if y.ndim != 1 or y.dtype.kind not in "ui":
+        raise UserError(
+            f"y_{name} must be integers of shape [N], not {y.dtype} of shape {list(y.shape)}"
+        )
+    if len(x) != len(y):
+        raise UserError(f"x_{name} has {len(x)} rows, but y_{name} has {len(y)}")
+    if x.size == 0:
+        raise UserError(f"x_{name} is empty: its shape is {list(x.shape)}")
+    if y.min() < 0:
+        raise UserError(f"y_{name} must be classes from 0 on, but has {y.min()}")
+    if weight is not None and weight.shape != y.shape:
+        raise UserError(f"w_{name} must have the shape {list(y.shape)}, not {list(weight.shape)}")
+    if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
+        raise UserError(f"w_{name} must be finite and not below 0")
+    if x.ndim == 3:
+        x = x[..., np.newaxis]
+    return Split(name, x, y, weight, np.arange(len(y)))
+
+
+def statistics(split: Split, chunk: int = 1024) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of each channel of the inputs, [C] each, in one pass over the rows.
+
+    Raises a `UserError` where an input is NaN or infinite.
+    """
+    axes = tuple(range(split.x.ndim - 1))
+    total = np.zeros((2, split.x.shape[-1]))
+    for start in range(0, len(split.rows), chunk):
+        rows = split.rows[start : start + chunk]
+        x = split.x[rows].astype(np.float64)
+        bad = ~np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
+        if bad.any():
+            raise UserError(f"x_{split.name} has a NaN or infinite value in row {rows[bad][0]}")
+        total += x.sum(axes), np.square(x).sum(axes)
+    mean, mean_square = total / (split.x[0, ..., 0].size * len(split.rows))
+    return mean, np.maximum(mean_square - mean**2, 0)
+
+
+# The sources
+
+
+def load_arrays(dataset: str) -> dict[str, np.ndarray]:
+    """The arrays of a dataset, under the names this module's docstring gives."""
+    if dataset == "digits":
+        return load_digits()
+    if dataset in DOWNLOADS:
+        return download(dataset)
+    path = Path(dataset)
+    if path.is_dir():
+        return {file.stem: read_array(file) for file in sorted(path.glob("*.npy"))}
+    if path.suffix == ".npz" and path.exists():
+        return read_archive(path)
+    raise UserError(
+        f"there is no dataset {dataset!r}: give digits, {', '.join(DOWNLOADS)}, "
+        "or the path of an .npz file or of a folder of .npy files"
+    )
+
+
+def load_digits() -> dict[str, np.ndarray]:
+    """1,797 handwritten digits, 8x8, from 0 to 16; a fifth of them are the test split.
+
+    Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine
+    Learning Repository, 1998, CC BY 4.0; the part of it that scikit-learn ships.
+    """
+    table = np.loadtxt(Path(__file__).with_name("digits.csv"), delimiter=",", dtype=np.uint8)
+    table = np.random.default_rng(0).permutation(table)
+    x, y = table[:, :-1].reshape(-1, 8, 8), table[:, -1]
+    test = len(table) // 5
+    return {"x_train": x[test:], "y_train": y[test:], "x_test": x[:test], "y_test": y[:test]}
+
+
+def download(name: str) -> dict[str, np.ndarray]:
+    """A dataset that Keras downloads once, into ~/.keras/datasets."""
+    try:
+        (x_train, y_train), (x_test, y_test) = getattr(keras.datasets, name).load_data()
+    except Exception as error:  # keras.utils.get_file raises it bare
+        raise UserError(
+            f"cannot download {name} ({error}); try again with a connection, "
+            "or use --dataset digits, which needs none"
+        ) from error
+    arrays = {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
+    return arrays | {key: arrays[key].ravel() for key in ("y_train", "y_test")}  # cifar10: [N, 1]
+
+
+def read_array(path: Path) -> np.ndarray:
+    """Memory-map an .npy file."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+
+
+def read_archive(path: Path) -> dict[str, np.ndarray]:
+    """Read the arrays of an .npz file into memory."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error

@@ -1,0 +1,1 @@
+# {% include "variants/training_loop/" ~ training_loop ~ ".py" %}

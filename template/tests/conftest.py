@@ -1,0 +1,85 @@
+"""What the tests take steps with: the project's own model, optimizer, metrics and data."""
+
+import os
+from typing import NamedTuple
+
+os.environ["KERAS_BACKEND"] = "jax"  # the package sees to it too, but is imported after Keras here
+
+import jax
+import jax.numpy as jnp
+import keras
+import pytest
+
+from {{ package_name }} import data, steps
+from {{ package_name }}.config import Config
+# {% if metrics %}
+from {{ package_name }}.metrics import build_metrics
+# {% endif %}
+from {{ package_name }}.model import build_model
+from {{ package_name }}.optimizer import (
+    build_optimizer,
+    build_schedule,
+)
+
+
+class Parts(NamedTuple):
+    """What the steps compute with, and where they begin."""
+
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    metrics: list[keras.metrics.Metric]
+    state: steps.TrainState
+
+    def train_step(self, state: steps.TrainState, batch: steps.Batch) -> steps.TrainState:
+        return steps.train_step(
+            state, batch, model=self.model, optimizer=self.optimizer, metrics=self.metrics
+        )
+
+    def test_step(self, state: steps.EvaluationState, batch: steps.Batch) -> steps.EvaluationState:
+        return steps.test_step(state, batch, model=self.model, metrics=self.metrics)
+
+
+def copy_values(variables: list[keras.Variable]) -> list[jax.Array]:
+    return [jnp.copy(variable.value) for variable in variables]
+
+
+def make_parts(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Parts:
+    optimizer.build(model.trainable_variables)
+    metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
+    state = steps.TrainState(
+        copy_values(model.trainable_variables),
+        copy_values(model.non_trainable_variables),
+        copy_values(optimizer.variables),
+        steps.initial_metrics(metrics),
+    )
+    return Parts(model, optimizer, metrics, state)
+
+
+def evaluation_state(parts: Parts) -> steps.EvaluationState:
+    return steps.EvaluationState(
+        parts.state.trainable_variables,
+        parts.state.non_trainable_variables,
+        parts.state.metrics_variables,
+    )
+
+
+@pytest.fixture(scope="session")
+def config() -> Config:
+    return Config(batch_size=32)
+
+
+@pytest.fixture(scope="session")
+def dataset(config: Config) -> data.Dataset:
+    return data.load_dataset(config)
+
+
+@pytest.fixture(scope="session")
+def batches(config: Config, dataset: data.Dataset) -> list[steps.Batch]:
+    return list(data.training_batches(dataset.train, config.batch_size, config.seed, epoch=0))
+
+
+@pytest.fixture(scope="session")
+def parts(config: Config, dataset: data.Dataset) -> Parts:
+    keras.utils.set_random_seed(config.seed)
+    optimizer = build_optimizer(build_schedule(config, total_steps=1000))
+    return make_parts(build_model(config, dataset), optimizer)

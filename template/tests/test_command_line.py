@@ -1,0 +1,132 @@
+"""The commands as a person types them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from {{ package_name }}.__main__ import main
+
+PACKAGE = "{{ package_name }}"
+
+
+def run(folder: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", PACKAGE, *args],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def assert_refused(result: subprocess.CompletedProcess[str], message: str) -> None:
+    """One sentence, exit code 2, no traceback."""
+    assert result.returncode == 2, result.stderr
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_train_and_evaluate(tmp_path: Path) -> None:
+    """With no path to type: train writes a run, evaluate finds it and writes its results."""
+    trained = run(tmp_path, "train", "--epochs", "2")
+    assert trained.returncode == 0, trained.stderr
+    assert "epoch 2/2" in trained.stdout
+    (run_dir,) = (tmp_path / "runs").iterdir()
+    assert {"config.json", "metrics.csv", "model.keras"} == {p.name for p in run_dir.iterdir()}
+
+    evaluated = run(tmp_path, "evaluate")
+    assert evaluated.returncode == 0, evaluated.stderr
+    results = json.loads((run_dir / "evaluation.json").read_text())
+    assert results["split"] == "test"
+    assert f"loss {results['loss']:.4f}" in evaluated.stdout
+# {% if metrics %}
+    assert results["accuracy"] > 0.5
+# {% endif %}
+
+
+def test_help_is_quick() -> None:
+    """It explains every field without loading Keras or JAX."""
+    program = """
+import sys
+from {{ package_name }}.__main__ import main
+try:
+    main()
+finally:
+    assert not {"keras", "jax"} & sys.modules.keys()
+"""
+    command = [sys.executable, "-c", program, "train", "--help"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "--learning-rate" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train --epochs 0", "--epochs must be 1 or more, not 0"),
+        ("train --batch-size -3", "--batch-size must be 1 or more, not -3"),
+        ("train --learning-rate nan", "--learning-rate must be 0 or more, not nan"),
+        ("train --dropout 1", "--dropout must be from 0 to below 1, not 1.0"),
+        ("train --seed -1", "--seed must be from 0 to 4294967295, not -1"),
+        ("train --batch-size 5000", "--batch-size 5000 is more than the 1294 rows to train on"),
+        ("train --dataset missing.npz", "there is no dataset 'missing.npz'"),
+        ("train --dataset cats", "there is no dataset 'cats'"),
+        ("train --run-dir full", "full is in use"),
+        ("train --run-dir full/file", "full/file is in use"),
+        ("train --run-dir full/file/run", "cannot write to full/file/run: Not a directory"),
+        ("evaluate", "there is no run in"),
+        ("evaluate --run-dir missing", "missing holds no run"),
+        ("train --epochs many", "--epochs"),
+        ("train --no-such-flag", "--no-such-flag"),
+        ("train --dtype float8", "float8"),
+        ("test", "Available subcommands: train, evaluate"),
+    ],
+)
+def test_bad_input_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: str,
+    message: str,
+) -> None:
+    """The exit code is 2, the message says what would be right, and no run begins."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("kept")
+    monkeypatch.setattr(sys, "argv", [PACKAGE, *arguments.split()])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    assert exit_.value.code == 2
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert message in shown
+    assert "Traceback" not in shown
+    assert [path.name for path in tmp_path.rglob("*")] == ["full", "file"]
+
+
+def test_another_backend_is_refused(tmp_path: Path) -> None:
+    """Set in the environment, or loaded before: both are said in one sentence."""
+    assert_refused(
+        run(tmp_path, "train", KERAS_BACKEND="torch"),
+        "the Keras backend is 'torch'; set KERAS_BACKEND=jax",
+    )
+
+
+def test_a_download_without_network_is_refused(tmp_path: Path) -> None:
+    """The message names a dataset that needs none."""
+    result = run(
+        tmp_path,
+        "train",
+        "--dataset",
+        "mnist",
+        KERAS_HOME=str(tmp_path / "keras"),
+        https_proxy="http://127.0.0.1:9",
+    )
+    assert result.returncode == 2
+    assert "cannot download mnist" in result.stderr
+    assert "--dataset digits" in result.stderr
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,174 @@
+"""What a run does, from its first step to the model it saves."""
+
+import csv
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from {{ package_name }} import (
+    data,
+    run_directory,
+    steps,
+    train,
+)
+from {{ package_name }}.config import Config
+from {{ package_name }}.errors import UserError
+
+CONFIG = Config(epochs=3, batch_size=128)
+
+
+def read_metrics(run_dir: Path) -> list[dict[str, float]]:
+    """The rows of metrics.csv, without the one column that depends on the clock."""
+    with (run_dir / "metrics.csv").open(newline="") as file:
+        rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    for row in rows:
+        del row["examples_per_second"]
+    return rows
+
+
+@pytest.fixture(scope="module")
+def traces() -> dict[str, int]:
+    """How often JAX traced each step while `run_dir` was trained."""
+    return {"train_step": 0, "test_step": 0}
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory, traces: dict[str, int]) -> Path:
+    """A short run on the digits."""
+
+    def counted(step: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(step)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            traces[step.__name__] += 1  # Python runs when JAX traces, and not again
+            return step(*args, **kwargs)
+
+        return wrapper
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in traces:
+            patch.setattr(steps, name, counted(getattr(steps, name)))
+        return train.train(CONFIG, tmp_path_factory.mktemp("run"))
+
+
+def test_the_loss_falls(run_dir: Path) -> None:
+    losses = [row["loss"] for row in read_metrics(run_dir)]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0] / 2
+
+
+def test_steps_are_traced_once_a_shape(run_dir: Path, traces: dict[str, int]) -> None:
+    """One shape of batch in training, two in validation: a retrace per batch would be slow."""
+    assert traces == {"train_step": 1, "test_step": 2}
+
+
+def test_metrics_file(run_dir: Path) -> None:
+    """A row an epoch, in the documented columns, at the step where the epoch ended."""
+    rows = read_metrics(run_dir)
+# {% if metrics %}
+    names = ["loss", "accuracy", "val_loss", "val_accuracy"]
+# {% else %}
+    names = ["loss", "val_loss"]
+# {% endif %}
+    assert list(rows[0]) == ["epoch", "step", *names, "learning_rate"]
+    assert [(row["epoch"], row["step"]) for row in rows] == [(1, 10), (2, 20), (3, 30)]
+    assert rows[0]["learning_rate"] > rows[1]["learning_rate"] > rows[2]["learning_rate"] > 0
+
+
+def test_config_file_repeats_the_configuration(run_dir: Path) -> None:
+    assert run_directory.load_config(run_dir) == CONFIG
+    versions = json.loads((run_dir / "config.json").read_text())["versions"]
+    assert versions["keras"] == keras.__version__
+
+
+def test_the_saved_model_is_the_trained_one(run_dir: Path) -> None:
+    """Weights and BatchNorm statistics were written back before saving, and validation started
+    from zero: the last row of metrics.csv is found again."""
+    validation = data.load_splits(CONFIG)["validation"]
+    results = train.evaluate(run_directory.load_model(run_dir), validation, CONFIG.batch_size)
+    last = read_metrics(run_dir)[-1]
+    for name, value in results.items():
+        assert value == pytest.approx(last[f"val_{name}"], rel=1e-5), name
+
+
+def test_evaluation_does_not_depend_on_the_batch_size(run_dir: Path) -> None:
+    """One batch of all rows, or many and a short last one: the same loss."""
+    model, test = run_directory.load_model(run_dir), data.load_splits(CONFIG)["test"]
+    whole = train.evaluate(model, test, len(test.rows))
+    assert train.evaluate(model, test, 100) == pytest.approx(whole, rel=1e-5)
+
+
+def test_the_saved_model_loads_elsewhere(run_dir: Path, tmp_path: Path) -> None:
+    """A fresh process predicts the same from model.keras, without the code that trained it."""
+    x = data.gather(*first_test_rows()).x
+    np.save(tmp_path / "x.npy", x)
+    program = """
+import os, sys
+os.environ["KERAS_BACKEND"] = "jax"
+import keras, numpy as np
+# {% if add_loss %}
+import {{ package_name }}.layers
+# {% endif %}
+model = keras.saving.load_model(sys.argv[1])
+np.save("predictions.npy", model.predict(np.load("x.npy"), verbose=0))
+assert not any(name.endswith((".train", ".steps")) for name in sys.modules if "keras" not in name)
+"""
+    subprocess.run(
+        [sys.executable, "-c", program, run_dir / "model.keras"], cwd=tmp_path, check=True
+    )
+    here = run_directory.load_model(run_dir).predict(x, verbose=0)
+    np.testing.assert_array_equal(np.load(tmp_path / "predictions.npy"), here)
+
+
+def first_test_rows() -> tuple[data.Split, np.ndarray]:
+    test = data.load_splits(CONFIG)["test"]
+    return test, test.rows[:50]
+
+
+def test_a_run_can_be_repeated(run_dir: Path, tmp_path: Path) -> None:
+    """The same configuration gives the same numbers, another seed gives others."""
+    again = train.train(CONFIG, tmp_path / "again")
+    assert read_metrics(again) == read_metrics(run_dir)
+
+
+def test_a_tiny_set_is_learned_by_heart(tmp_path: Path) -> None:
+    """Whoever cannot overfit 32 images has a fault in the step or the model."""
+    test, rows = first_test_rows()
+    np.savez(tmp_path / "tiny.npz", x_train=test.x[rows[:32]], y_train=test.y[rows[:32]])
+    config = Config(
+        dataset=str(tmp_path / "tiny.npz"),
+        validation_fraction=0,
+        epochs=60,
+        batch_size=16,
+        dropout=0,
+    )
+    losses = [row["loss"] for row in read_metrics(train.train(config, tmp_path / "run"))]
+    assert losses[-1] < 0.05
+
+
+@pytest.mark.parametrize("shape", [(30, 30), (9, 7, 3), (5,)], ids=str)
+def test_the_model_adapts_to_the_data(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """Grey images, colour images and plain rows, of integers in bfloat16 here, all train."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 255, (24, *shape), dtype=np.uint8)
+    np.savez(tmp_path / "data.npz", x_train=x, y_train=np.arange(24) % 3)
+    config = Config(dataset=str(tmp_path / "data.npz"), epochs=1, batch_size=8, dtype="bfloat16")
+    run_dir = train.train(config, tmp_path / "run")
+    model = run_directory.load_model(run_dir)
+    assert model.output_shape == (None, 3)
+    assert np.isfinite(read_metrics(run_dir)[0]["loss"])
+
+
+def test_a_directory_in_use_is_refused(run_dir: Path) -> None:
+    """And nothing in it changes."""
+    before = {path: path.read_bytes() for path in run_dir.iterdir()}
+    with pytest.raises(UserError, match="is in use"):
+        train.train(CONFIG, run_dir)
+    assert {path: path.read_bytes() for path in run_dir.iterdir()} == before

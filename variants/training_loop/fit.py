@@ -1,0 +1,134 @@
+"""Train and evaluate, by Keras' fit and evaluate over a model that takes our steps."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import keras
+
+from . import data, run_directory, steps
+from .config import Config
+# {% if metrics %}
+from .metrics import build_metrics
+# {% endif %}
+from .model import build_model
+from .optimizer import build_optimizer, build_schedule
+from .reporting import Report
+
+
+def train(config: Config, run_dir: Path | None = None) -> Path:
+    """Train a model as `config` says, and return the directory of the run."""
+    dataset = data.load_dataset(config)
+    steps_per_epoch = data.steps_per_epoch(dataset.train, config.batch_size)
+    keras.utils.set_random_seed(config.seed)
+    model = build_model(config, dataset)
+    schedule = build_schedule(config, config.epochs * steps_per_epoch)
+    optimizer = build_optimizer(schedule)
+    optimizer.build(model.trainable_variables)
+    metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
+    run_dir = run_directory.create(run_dir, config)
+
+    trainer = Trainer(model, metrics)
+    trainer.compile(optimizer=optimizer)
+    with Report(run_dir, config, schedule, steps_per_epoch) as report:
+        trainer.fit(
+            training_batches(dataset.train, config),
+            epochs=config.epochs,
+            steps_per_epoch=steps_per_epoch,
+            shuffle=False,
+            validation_data=dataset.validation
+            and EvaluationBatches(dataset.validation, config.batch_size),
+            callbacks=[ReportCallback(report)],
+            verbose=0,
+        )
+    run_directory.save_model(run_dir, model)
+    return run_dir
+
+
+def evaluate(model: keras.Model, split: data.Split, batch_size: int) -> dict[str, float]:
+    """Return the loss{{ " and the metrics" if metrics }} of `model` over a split."""
+    metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
+    trainer = Trainer(model, metrics)
+    trainer.compile(optimizer=None)
+    return trainer.evaluate(EvaluationBatches(split, batch_size), return_dict=True, verbose=0)
+
+
+class Trainer(keras.Model):
+    """A model whose training and test steps are ours; it shares all variables with `model`."""
+
+    def __init__(self, model: keras.Model, metrics: Sequence[keras.metrics.Metric]) -> None:
+        super().__init__()
+        self.model = model
+        self.step_metrics = metrics
+        self.built = True
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return list(self.step_metrics)
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        return self.model(inputs, training=training)
+
+    # Keras jits the steps and donates the state, a plain tuple of lists of arrays.
+
+    def train_step(
+        self, state: tuple[list[jax.Array], ...], batch: steps.Batch
+    ) -> tuple[dict[str, jax.Array], tuple[list[jax.Array], ...]]:
+        new_state = steps.train_step(
+            steps.TrainState(*state),
+            batch,
+            model=self.model,
+            optimizer=self.optimizer,
+            metrics=self.metrics,
+        )
+        return steps.compute_results(self.metrics, new_state.metrics_variables), tuple(new_state)
+
+    def test_step(
+        self, state: tuple[list[jax.Array], ...], batch: steps.Batch
+    ) -> tuple[dict[str, jax.Array], tuple[list[jax.Array], ...]]:
+        new_state = steps.test_step(
+            steps.EvaluationState(*state), batch, model=self.model, metrics=self.metrics
+        )
+        return steps.compute_results(self.metrics, new_state.metrics_variables), tuple(new_state)
+
+
+def training_batches(split: data.Split, config: Config) -> Iterator[steps.Batch]:
+    """The batches of all epochs; `fit` counts out each epoch's."""
+    for epoch in range(config.epochs):
+        yield from data.training_batches(split, config.batch_size, config.seed, epoch)
+
+
+class EvaluationBatches(keras.utils.PyDataset):
+    """The batches of a split, for Keras to read as often as it evaluates."""
+
+    def __init__(self, split: data.Split, batch_size: int) -> None:
+        super().__init__()
+        self.split = split
+        self.batch_size = batch_size
+
+    def __len__(self) -> int:
+        return -(-len(self.split.rows) // self.batch_size)
+
+    def __getitem__(self, index: int) -> steps.Batch:
+        start = index * self.batch_size
+        return data.gather(self.split, self.split.rows[start : start + self.batch_size])
+
+
+class ReportCallback(keras.callbacks.Callback):
+    """Tell the report of each step and each epoch."""
+
+    async_safe = True  # on_train_batch_end needs no logs, so Keras need not wait for them
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self.report = report
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+        self.report.step()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        logs = logs or {}
+        names = [metric.name for metric in self.model.metrics]  # logs come in alphabetical order
+        names += [f"val_{name}" for name in names]
+        self.report.epoch(epoch, {name: logs[name] for name in names if name in logs})
