@@ -31,14 +31,16 @@ def train(config: Config, run_dir: Path | None = None) -> Path:
 
     trainer = Trainer(model, metrics)
     trainer.compile(optimizer=optimizer)
+    validation_batches = None
+    if dataset.validation:
+        validation_batches = EvaluationBatches(dataset.validation, config.batch_size)
     with Report(run_dir, config, schedule, steps_per_epoch) as report:
         trainer.fit(
             training_batches(dataset.train, config),
             epochs=config.epochs,
             steps_per_epoch=steps_per_epoch,
             shuffle=False,
-            validation_data=dataset.validation
-            and EvaluationBatches(dataset.validation, config.batch_size),
+            validation_data=validation_batches,
             callbacks=[ReportCallback(report)],
             verbose=0,
         )
@@ -51,7 +53,15 @@ def evaluate(model: keras.Model, split: data.Split, batch_size: int) -> dict[str
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
     trainer = Trainer(model, metrics)
     trainer.compile(optimizer=None)
-    return trainer.evaluate(EvaluationBatches(split, batch_size), return_dict=True, verbose=0)
+    logs = trainer.evaluate(EvaluationBatches(split, batch_size), return_dict=True, verbose=0)
+    return in_order(logs, metrics)
+
+
+def in_order(logs: dict[str, float], metrics: Sequence[keras.metrics.Metric]) -> dict[str, float]:
+    """Return what Keras reports, which it sorts by the alphabet, in the order of the metrics."""
+    names = [metric.name for metric in metrics]
+    names += [f"val_{name}" for name in names]
+    return {name: logs[name] for name in names if name in logs}
 
 
 class Trainer(keras.Model):
@@ -128,7 +138,4 @@ class ReportCallback(keras.callbacks.Callback):
         self.report.step()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        logs = logs or {}
-        names = [metric.name for metric in self.model.metrics]  # logs come in alphabetical order
-        names += [f"val_{name}" for name in names]
-        self.report.epoch(epoch, {name: logs[name] for name in names if name in logs})
+        self.report.epoch(epoch, in_order(logs or {}, self.model.metrics))

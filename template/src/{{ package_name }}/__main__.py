@@ -63,11 +63,11 @@ def main() -> None:
             prog=PROGRAM,
             description="Train a model, and evaluate it.",
         )
-    except (UserError, ImportError) as error:
+    except (UserError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("interrupted: the run keeps its metrics.csv, but has no model", file=sys.stderr)
+        print("interrupted", file=sys.stderr)
         sys.exit(130)
 
 

@@ -7,6 +7,7 @@ optionally `x_test`, `y_test`, `x_validation`, `y_validation`, and the weight of
 """
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -140,7 +141,8 @@ def load_split(arrays: dict[str, np.ndarray], name: str) -> Split:
     """One split of the arrays."""
     for key in (f"x_{name}", f"y_{name}"):
         if key not in arrays:
-            raise UserError(f"the dataset has no {key}, only {', '.join(arrays) or 'no arrays'}")
+            found = ", ".join(arrays) or "nothing"
+            raise UserError(f"the dataset must have {key}, but all that it has is {found}")
     x, y, weight = arrays[f"x_{name}"], arrays[f"y_{name}"], arrays.get(f"w_{name}")
     if x.ndim not in (2, 3, 4) or x.dtype.kind not in "uif":
         raise UserError(
@@ -169,19 +171,26 @@ def load_split(arrays: dict[str, np.ndarray], name: str) -> Split:
 def statistics(split: Split, chunk: int = 1024) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of each channel of the inputs, [C] each, in one pass over the rows.
 
+    A channel that is constant gets the variance 1, so that dividing by it changes nothing.
     Raises a `UserError` where an input is NaN or infinite.
     """
     axes = tuple(range(split.x.ndim - 1))
     total = np.zeros((2, split.x.shape[-1]))
+    # Near the mean, so that the squares of large values do not swallow small differences.
+    origin = np.nan_to_num(split.x[split.rows[:1]].astype(np.float64)).mean(axes)
     for start in range(0, len(split.rows), chunk):
         rows = split.rows[start : start + chunk]
         x = split.x[rows].astype(np.float64)
         bad = ~np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
         if bad.any():
             raise UserError(f"x_{split.name} has a NaN or infinite value in row {rows[bad][0]}")
+        x -= origin
         total += x.sum(axes), np.square(x).sum(axes)
     mean, mean_square = total / (split.x[0, ..., 0].size * len(split.rows))
-    return mean, np.maximum(mean_square - mean**2, 0)
+    variance = mean_square - mean**2
+    mean += origin
+    constant = variance <= np.square(1e-7 * mean)  # to the digits of float32
+    return mean, np.where(constant, 1, variance)
 
 
 # The sources
@@ -234,7 +243,7 @@ def read_array(path: Path) -> np.ndarray:
     """Memory-map an .npy file."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
 
 
@@ -243,5 +252,5 @@ def read_archive(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(f"cannot read {path}: {error}") from error

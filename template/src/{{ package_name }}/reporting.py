@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 import keras
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from .config import Config
@@ -30,13 +31,16 @@ class Report:
         self.batch_size = config.batch_size
         self.schedule = schedule
         self.steps_per_epoch = steps_per_epoch
+        console = Console()
         self.bar = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),
             BarColumn(),
             TimeRemainingColumn(),
+            console=console,
             refresh_per_second=2,
             transient=True,
+            disable=not console.is_terminal,
         )
 
     def __enter__(self) -> Self:
