@@ -32,7 +32,9 @@ def assert_refused(result: subprocess.CompletedProcess[str], message: str) -> No
     assert result.stderr.count("\n") == 1
 
 
-def test_train_and_evaluate(tmp_path: Path) -> None:
+def test_train_and_evaluate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With no path to type: train writes a run, evaluate finds it and writes its results."""
     trained = run(tmp_path, "train", "--epochs", "2")
     assert trained.returncode == 0, trained.stderr
@@ -40,11 +42,12 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
     (run_dir,) = (tmp_path / "runs").iterdir()
     assert {"config.json", "metrics.csv", "model.keras"} == {p.name for p in run_dir.iterdir()}
 
-    evaluated = run(tmp_path, "evaluate")
-    assert evaluated.returncode == 0, evaluated.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [PACKAGE, "evaluate"])
+    main()
     results = json.loads((run_dir / "evaluation.json").read_text())
     assert results["split"] == "test"
-    assert f"loss {results['loss']:.4f}" in evaluated.stdout
+    assert f"loss {results['loss']:.4f}" in capsys.readouterr().out
 # {% if metrics %}
     assert results["accuracy"] > 0.5
 # {% endif %}

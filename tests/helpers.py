@@ -1,0 +1,159 @@
+"""What several test files need: the variants, processes, git, and a look into files."""
+
+import ast
+import contextlib
+import fcntl
+import io
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import h5py
+import yaml
+
+ROOT = Path(__file__).parent.parent
+SETTINGS = yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8"))
+QUESTIONS = {key: value for key, value in SETTINGS.items() if not key.startswith("_")}
+
+# Every combination of the answers that change the code.
+VARIANTS = [
+    {"training_loop": training_loop, "metrics": metrics, "add_loss": add_loss}
+    for training_loop, metrics, add_loss in itertools.product(
+        ("fit", "scratch"), (True, False), (False, True)
+    )
+]
+
+
+def variant_id(variant):
+    """Name a variant, as in fit+metrics+add_loss."""
+    return "+".join([variant["training_loop"], *(key for key in variant if variant[key] is True)])
+
+
+# Processes
+
+
+def run(*command, cwd, **kwargs):
+    """Run a command, which must succeed, and return what it printed; it has nothing to read."""
+    process = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        **kwargs,
+    )
+    assert process.returncode == 0, f"{command}\n{process.stdout}\n{process.stderr}"
+    return process
+
+
+def run_python(project, *arguments):
+    """Run Python in a project, whose package need not be installed; it must warn of nothing."""
+    environment = os.environ | {"PYTHONPATH": str(project / "src")}
+    process = run(sys.executable, *arguments, cwd=project, env=environment)
+    assert process.stderr == ""
+    return process
+
+
+@contextlib.contextmanager
+def locked(path):
+    """Let one process of a test run at a time into the block, by a lock on the file `path`."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def git(folder, *arguments):
+    """Run git in `folder` and return what it prints."""
+    return run("git", *arguments, cwd=folder).stdout
+
+
+def commit(folder, tag=None):
+    """Commit all of `folder`, making it a repository if it is none yet."""
+    if not (folder / ".git").exists():
+        git(folder, "init", "--initial-branch=main")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--allow-empty", "--message=commit")
+    if tag:
+        git(folder, "tag", tag)
+
+
+# Files
+
+
+def copy_work_tree(target):
+    """Copy to `target` what git would commit: tracked or new, not ignored."""
+    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    return target
+
+
+def read_files(folder):
+    """The content of every file below `folder`, by its path; git's own are left out."""
+    paths = {path.relative_to(folder): path for path in sorted(folder.rglob("*"))}
+    return {
+        name.as_posix(): path.read_bytes()
+        for name, path in paths.items()
+        if path.is_file() and name.parts[0] != ".git"
+    }
+
+
+def fenced_blocks(markdown):
+    """The fenced blocks of a Markdown text: the line before, the language and the code of each."""
+    pattern = r"^([^\n]*)\n```(\w*)\n(.*?)^```$"
+    return re.findall(pattern, "\n" + markdown, re.MULTILINE | re.DOTALL)
+
+
+def parse_markdown(text):
+    for _, language, code in fenced_blocks(text):
+        PARSERS[language](code)
+
+
+def parse_shell(text):
+    run("bash", "-n", "-c", text, cwd=ROOT)
+
+
+# By the ending of a file, or the language of a block in a Markdown file.
+PARSERS = {
+    "ipynb": json.loads,
+    "json": json.loads,
+    "md": parse_markdown,
+    "py": ast.parse,
+    "python": ast.parse,
+    "sh": parse_shell,
+    "text": str,
+    "toml": tomllib.loads,
+    "yaml": yaml.safe_load,
+    "yml": yaml.safe_load,
+}
+
+
+def parse_files(folder):
+    """Raise an error if a file of a language we know is not well-formed."""
+    for name, content in read_files(folder).items():
+        PARSERS.get(name.rpartition(".")[2], str)(content.decode())
+
+
+def read_weights(model):
+    """The bytes of each array in a .keras file, by name; this loads neither Keras nor JAX."""
+    weights = {}
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset):
+            weights[name] = item[()].tobytes()
+
+    with zipfile.ZipFile(model) as archive:
+        file = io.BytesIO(archive.read("model.weights.h5"))
+    with h5py.File(file) as group:
+        group.visititems(visit)
+    return weights

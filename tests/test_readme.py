@@ -1,0 +1,74 @@
+"""Every command that a README shows works, as it stands there, in a fresh environment."""
+
+import shutil
+import subprocess
+
+from helpers import ROOT, commit, copy_work_tree, fenced_blocks, git, run
+
+
+def blocks_to_run(folder):
+    """The language and code of the blocks in a README, but for those that say why not to run."""
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    return [
+        (language, code)
+        for before, language, code in fenced_blocks(text)
+        if language in ("sh", "python") and not before.startswith("<!-- not run: ")
+    ]
+
+
+def run_block(language, code, folder):
+    """Run a block in `folder`; the first command that fails is an error."""
+    if language == "sh":
+        run("bash", "-euo", "pipefail", "-c", code, cwd=folder)
+    else:
+        run(folder / ".venv/bin/python", "-c", code, cwd=folder)
+
+
+def test_the_first_commands(tmp_path):
+    """They render and train, with nothing installed; the new project's README goes on from there,
+    from the first block to the last."""
+    checkout = copy_work_tree(tmp_path / "keras-jax-template")
+    commit(checkout)
+    run_block(*blocks_to_run(checkout)[0], checkout)
+    project = tmp_path / "my-project"
+    assert list(project.glob("runs/*/model.keras"))
+    assert list(project.glob("runs/*/evaluation.json"))
+    blocks = blocks_to_run(project)
+    assert len(blocks) >= 2
+    for language, code in blocks:
+        run_block(language, code, project)
+    assert git(checkout, "status", "--porcelain") == ""
+
+
+def test_ci_runs_the_second_commands(tmp_path):
+    """And nothing else, in a clean checkout of HEAD; when they fail, it fails."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy2(ROOT / ".ci/run", tmp_path / ".ci/run")
+    readme = tmp_path / "README.md"
+    block = "ls README.md missing.txt || true\npwd\n"
+    readme.write_text(f"```sh\necho first\n```\n\n```sh\n{block}```\n\n```sh\necho third\n```\n")
+    commit(tmp_path)
+    (tmp_path / "missing.txt").write_text("not committed")
+    printed = run(tmp_path / ".ci/run", cwd="/").stdout.splitlines()
+    assert printed[0] == "README.md"
+    assert printed[1] not in (str(tmp_path), "/")
+    assert len(printed) == 2
+
+    readme.write_text("```sh\n```\n\n```sh\nfalse\necho not reached\n```\n")
+    commit(tmp_path)
+    process = subprocess.run([tmp_path / ".ci/run"], capture_output=True, check=False)
+    assert process.returncode != 0
+    assert process.stdout == b""
+
+    readme.write_text("```sh\necho first\n```\n")
+    commit(tmp_path)
+    process = subprocess.run([tmp_path / ".ci/run"], capture_output=True, check=False)
+    assert process.returncode != 0
+
+
+def test_the_second_commands_run_the_tests():
+    """All of them, with the packages that pyproject.toml lists."""
+    language, code = blocks_to_run(ROOT)[1]
+    assert language == "sh"
+    assert "pip install --group dev" in code
+    assert code.endswith("/python -m pytest\n")
