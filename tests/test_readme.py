@@ -1,9 +1,14 @@
 """Every command that a README shows works, as it stands there, in a fresh environment."""
 
+import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
-from helpers import ROOT, commit, copy_work_tree, fenced_blocks, git, run
+import pexpect
+import yaml
+from helpers import QUESTIONS, ROOT, commit, copy_work_tree, fenced_blocks, git, run
 
 
 def blocks_to_run(folder):
@@ -38,6 +43,55 @@ def test_the_first_commands(tmp_path):
     for language, code in blocks:
         run_block(language, code, project)
     assert git(checkout, "status", "--porcelain") == ""
+
+
+def test_start_and_update(repository, tmp_path, monkeypatch):
+    """The address in the README is a placeholder: git finds this repository there."""
+    address = "https://example.org/keras-jax-template.git"
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{repository}.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", address)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    start, update, switch = [code for _, code in blocks_to_run(ROOT)[2:]]
+
+    process = pexpect.spawn(
+        "bash",
+        ["-c", start],
+        cwd=str(tmp_path),
+        env=os.environ | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
+        encoding="utf-8",
+        dimensions=(40, 200),
+        timeout=60,
+    )
+    for question in QUESTIONS.values():
+        if question.get("ask", True):
+            process.expect_exact(question["help"].split("?")[0])
+            process.send("\r")
+    process.expect(pexpect.EOF)
+    process.wait()
+    assert process.exitstatus == 0
+
+    project = tmp_path / "my-project"
+    commit(project)
+    (repository / "template/news.md").write_text("New.\n")
+    commit(repository, "v1.1.0")
+    run_block("sh", update, project)
+    assert (project / "news.md").exists()
+    commit(project)
+    run_block("sh", switch, project)
+    answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
+    assert (answers["_src_path"], answers["_commit"]) == (address, "v1.1.0")
+    assert answers["training_loop"] == "scratch"
+
+
+def test_contributing(repository, tmp_path):
+    """The commands for maintainers are well-formed; tests are collected, as these run already."""
+    for _, language, code in fenced_blocks((ROOT / "CONTRIBUTING.md").read_text()):
+        assert language == "sh"
+        code = code.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+        code = code.replace("-m pytest", "-m pytest --collect-only -n0")
+        run_block("sh", code, repository)
+    assert (tmp_path / "trial-project/pyproject.toml").exists()
 
 
 def test_ci_runs_the_second_commands(tmp_path):

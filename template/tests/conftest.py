@@ -1,12 +1,13 @@
 """What the tests take steps with: the project's own model, optimizer, metrics and data."""
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 os.environ["KERAS_BACKEND"] = "jax"  # the package sees to it too, but is imported after Keras here
 # Much of the time goes into compiling the same steps: keep them, for processes and runs to come.
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "jax")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = os.getenv(
+    "JAX_COMPILATION_CACHE_DIR", os.path.abspath(".pytest_cache/jax")
+)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
