@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -15,6 +15,7 @@ import pytest
 
 from {{ package_name }} import (
     data,
+    optimizer,
     run_directory,
     steps,
     train,
@@ -34,15 +35,19 @@ def read_metrics(run_dir: Path) -> list[dict[str, float]]:
     return rows
 
 
-@pytest.fixture(scope="module")
-def traces() -> dict[str, int]:
-    """How often JAX traced each step while `run_dir` was trained."""
-    return {"train_step": 0, "test_step": 0}
+class Run(NamedTuple):
+    """A finished run, and what can be seen of it from outside."""
+
+    run_dir: Path
+    traces: dict[str, int]  # how often JAX traced each step
+    optimizer: keras.optimizers.Optimizer
 
 
 @pytest.fixture(scope="module")
-def run_dir(tmp_path_factory: pytest.TempPathFactory, traces: dict[str, int]) -> Path:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A short run on the digits."""
+    traces = {"train_step": 0, "test_step": 0}
+    optimizers = []
 
     def counted(step: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(step)
@@ -52,10 +57,21 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory, traces: dict[str, int]) ->
 
         return wrapper
 
+    def build_optimizer(*args: Any) -> keras.optimizers.Optimizer:
+        optimizers.append(optimizer.build_optimizer(*args))
+        return optimizers[-1]
+
     with pytest.MonkeyPatch.context() as patch:
         for name in traces:
             patch.setattr(steps, name, counted(getattr(steps, name)))
-        return train.train(CONFIG, tmp_path_factory.mktemp("run"))
+        patch.setattr(train, "build_optimizer", build_optimizer)
+        run_dir = train.train(CONFIG, tmp_path_factory.mktemp("run"))
+    return Run(run_dir, traces, optimizers[0])
+
+
+@pytest.fixture(scope="module")
+def run_dir(run: Run) -> Path:
+    return run.run_dir
 
 
 def test_the_loss_falls(run_dir: Path) -> None:
@@ -64,9 +80,16 @@ def test_the_loss_falls(run_dir: Path) -> None:
     assert losses[-1] < losses[0] / 2
 
 
-def test_steps_are_traced_once_a_shape(run_dir: Path, traces: dict[str, int]) -> None:
+def test_steps_are_traced_once_a_shape(run: Run) -> None:
     """One shape of batch in training, two in validation: a retrace per batch would be slow."""
-    assert traces == {"train_step": 1, "test_step": 2}
+    assert run.traces == {"train_step": 1, "test_step": 2}
+
+
+def test_the_optimizer_is_written_back(run: Run) -> None:
+    """Its counter and its moments are those of the last step, as the weights are."""
+    counter, *others = run.optimizer.variables
+    assert int(counter.value) == 30
+    assert all(np.any(variable.value) for variable in others)
 
 
 def test_metrics_file(run_dir: Path) -> None:
