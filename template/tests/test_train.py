@@ -23,7 +23,7 @@ from {{ package_name }} import (
 from {{ package_name }}.config import Config
 from {{ package_name }}.errors import UserError
 
-CONFIG = Config(epochs=3, batch_size=128)
+CONFIG = Config(epochs=3, batch_size=128, seed=1)
 
 
 def read_metrics(run_dir: Path) -> list[dict[str, float]]:
@@ -40,6 +40,7 @@ class Run(NamedTuple):
 
     run_dir: Path
     traces: dict[str, int]  # how often JAX traced each step
+    orders: list[tuple[int, int]]  # the (seed, epoch) of each epoch's order
     optimizer: keras.optimizers.Optimizer
 
 
@@ -47,6 +48,7 @@ class Run(NamedTuple):
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A short run on the digits."""
     traces = {"train_step": 0, "test_step": 0}
+    orders = []
     optimizers = []
 
     def counted(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,6 +59,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
         return wrapper
 
+    def ordered(batches: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(split: data.Split, batch_size: int, seed: int, epoch: int) -> Any:
+            orders.append((seed, epoch))
+            return batches(split, batch_size, seed, epoch)
+
+        return wrapper
+
     def build_optimizer(*args: Any) -> keras.optimizers.Optimizer:
         optimizers.append(optimizer.build_optimizer(*args))
         return optimizers[-1]
@@ -64,9 +73,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     with pytest.MonkeyPatch.context() as patch:
         for name in traces:
             patch.setattr(steps, name, counted(getattr(steps, name)))
+        patch.setattr(data, "training_batches", ordered(data.training_batches))
         patch.setattr(train, "build_optimizer", build_optimizer)
         run_dir = train.train(CONFIG, tmp_path_factory.mktemp("run"))
-    return Run(run_dir, traces, optimizers[0])
+    return Run(run_dir, traces, orders, optimizers[0])
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +93,11 @@ def test_the_loss_falls(run_dir: Path) -> None:
 def test_steps_are_traced_once_a_shape(run: Run) -> None:
     """One shape of batch in training, two in validation: a retrace per batch would be slow."""
     assert run.traces == {"train_step": 1, "test_step": 2}
+
+
+def test_each_epoch_has_an_order_of_its_own(run: Run) -> None:
+    """That of its number, under the seed of the run."""
+    assert run.orders == [(CONFIG.seed, epoch) for epoch in range(CONFIG.epochs)]
 
 
 def test_the_optimizer_is_written_back(run: Run) -> None:
