@@ -99,7 +99,7 @@ def test_statistics_are_those_of_the_training_rows(tmp_path: Path) -> None:
     arrays["x_train"] = np.random.default_rng(0).normal(5e6, 2, (3000, 4, 5, 3))
     arrays["x_train"][..., 1] = 0.1
     dataset = load(tmp_path, arrays)
-    x = arrays["x_train"][dataset.train.rows]
+    x = arrays["x_train"][dataset.train.rows].astype(np.float32).astype(np.float64)
     np.testing.assert_allclose(dataset.mean, x.mean((0, 1, 2)))
     variance = x.var((0, 1, 2))
     np.testing.assert_allclose(dataset.variance, [variance[0], 1, variance[2]])
@@ -132,10 +132,12 @@ def with_value(key: str, value: float) -> Callable[[Arrays], Arrays]:
         (with_(x_train=np.zeros((0, 4, 5, 3)), y_train=np.zeros(0, int)), "x_train is empty"),
         (with_(y_train=np.zeros(40)), "y_train must be integers of shape"),
         (with_(y_train=np.zeros((40, 4), int)), "y_train must be integers of shape"),
-        (with_(y_train=np.zeros(40, int)), "y_train must have at least two classes"),
+        (with_(y_train=np.zeros(40, int)), "y_train must have from 2 to 1000000 classes"),
+        (with_value("y_train", 2**40), "numbered from 0, but its highest is 1099511627776"),
         (with_value("y_train", -1), "y_train must be classes from 0 on, but has -1"),
         (with_value("x_train", np.nan), "x_train has a NaN or infinite value in row 39"),
         (with_value("x_train", np.inf), "x_train has a NaN or infinite value in row 39"),
+        (with_(x_train=np.full((40, 4, 5, 3), 1e200)), "x_train has a NaN or infinite value"),
         (with_(x_train=np.zeros(40)), "x_train must be numbers of shape"),
         (with_(x_train=np.full((40, 4), "a")), "x_train must be numbers of shape"),
         (
@@ -146,8 +148,10 @@ def with_value(key: str, value: float) -> Callable[[Arrays], Arrays]:
             with_(x_test=np.zeros((9, 4, 5, 3)), y_test=np.full(9, 7)),
             "y_test must have the classes of y_train, 0 to 3, but has 7",
         ),
-        (with_(w_train=np.ones(39)), r"w_train must have the shape \[40\], not \[39\]"),
-        (with_(w_train=np.full(40, -1.0)), "w_train must be finite and not below 0"),
+        (with_(w_train=np.ones(39)), r"w_train must be numbers of shape \[40\], not float64"),
+        (with_(w_train=np.full(40, "a")), "w_train must be numbers of shape"),
+        (with_(w_train=np.full(40, -1.0)), "w_train must be finite, nowhere below 0"),
+        (with_(w_train=np.zeros(40)), "w_train must be finite, .* and somewhere above"),
     ],
 )
 def test_bad_arrays_are_refused(
@@ -170,8 +174,10 @@ def test_files_that_hold_no_arrays_are_refused(tmp_path: Path) -> None:
     (tmp_path / "truncated.npz").write_bytes((tmp_path / "whole.npz").read_bytes()[:-100])
     (tmp_path / "emptied.npz").write_bytes(b"")
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "x_train.npy").write_text("not an array")
-    for name in ("missing", "text", "objects", "truncated", "emptied"):
+    (tmp_path / "folder" / "x_train.npy").write_bytes((tmp_path / "whole.npz").read_bytes())
+    with (tmp_path / "array.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    for name in ("missing", "text", "objects", "truncated", "emptied", "array"):
         with pytest.raises(UserError, match=f"{name}.npz"):
             data.load_dataset(Config(dataset=str(tmp_path / f"{name}.npz")))
     with pytest.raises(UserError, match="cannot read"):

@@ -21,6 +21,7 @@ from .steps import Batch
 
 SPLITS = ("train", "validation", "test")
 DOWNLOADS = ("mnist", "fashion_mnist", "cifar10")
+MOST_CLASSES = 1_000_000  # more are identifiers, not classes
 
 
 class Split(NamedTuple):
@@ -104,8 +105,11 @@ def load_splits(config: Config) -> dict[str, Split]:
     splits = {name: load_split(arrays, name) for name in SPLITS if has_split(arrays, name)}
     train = splits["train"]
     num_classes = int(train.y.max()) + 1
-    if num_classes < 2:
-        raise UserError("y_train must have at least two classes, but has class 0 alone")
+    if not 2 <= num_classes <= MOST_CLASSES:
+        raise UserError(
+            f"y_train must have from 2 to {MOST_CLASSES} classes, numbered from 0, "
+            f"but its highest is {num_classes - 1}"
+        )
     for split in splits.values():
         if split.x.shape[1:] != train.x.shape[1:]:
             raise UserError(
@@ -159,10 +163,14 @@ def load_split(arrays: dict[str, np.ndarray], name: str) -> Split:
         raise UserError(f"x_{name} is empty: its shape is {list(x.shape)}")
     if y.min() < 0:
         raise UserError(f"y_{name} must be classes from 0 on, but has {y.min()}")
-    if weight is not None and weight.shape != y.shape:
-        raise UserError(f"w_{name} must have the shape {list(y.shape)}, not {list(weight.shape)}")
-    if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise UserError(f"w_{name} must be finite and not below 0")
+    if weight is not None:
+        if weight.shape != y.shape or weight.dtype.kind not in "uif":
+            raise UserError(
+                f"w_{name} must be numbers of shape {list(y.shape)}, "
+                f"not {weight.dtype} of shape {list(weight.shape)}"
+            )
+        if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+            raise UserError(f"w_{name} must be finite, nowhere below 0, and somewhere above")
     if x.ndim == 3:
         x = x[..., np.newaxis]
     return Split(name, x, y, weight, np.arange(len(y)))
@@ -172,15 +180,15 @@ def statistics(split: Split, chunk: int = 1024) -> tuple[np.ndarray, np.ndarray]
     """Mean and variance of each channel of the inputs, [C] each, in one pass over the rows.
 
     A channel that is constant gets the variance 1, so that dividing by it changes nothing.
-    Raises a `UserError` where an input is NaN or infinite.
+    Raises a `UserError` where an input is NaN or infinite, as float32, which the model computes in.
     """
     axes = tuple(range(split.x.ndim - 1))
     total = np.zeros((2, split.x.shape[-1]))
     # Near the mean, so that the squares of large values do not swallow small differences.
-    origin = np.nan_to_num(split.x[split.rows[:1]].astype(np.float64)).mean(axes)
+    origin = np.nan_to_num(to_float32(split.x[split.rows[:1]])).mean(axes, dtype=np.float64)
     for start in range(0, len(split.rows), chunk):
         rows = split.rows[start : start + chunk]
-        x = split.x[rows].astype(np.float64)
+        x = to_float32(split.x[rows]).astype(np.float64)
         bad = ~np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
         if bad.any():
             raise UserError(f"x_{split.name} has a NaN or infinite value in row {rows[bad][0]}")
@@ -191,6 +199,12 @@ def statistics(split: Split, chunk: int = 1024) -> tuple[np.ndarray, np.ndarray]
     mean += origin
     constant = variance <= np.square(1e-7 * mean)  # to the digits of float32
     return mean, np.where(constant, 1, variance)
+
+
+def to_float32(x: np.ndarray) -> np.ndarray:
+    """Numbers too large for float32 become infinite."""
+    with np.errstate(over="ignore"):
+        return x.astype(np.float32)
 
 
 # The sources
@@ -242,15 +256,17 @@ def download(name: str) -> dict[str, np.ndarray]:
 def read_array(path: Path) -> np.ndarray:
     """Memory-map an .npy file."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
 
 
 def read_archive(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays of an .npz file into memory."""
+    if not zipfile.is_zipfile(path):
+        raise UserError(f"cannot read {path}: it is no .npz archive, or not a whole one")
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with np.load(path, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(f"cannot read {path}: {error}") from error
