@@ -204,6 +204,24 @@ def test_the_model_adapts_to_the_data(tmp_path: Path, shape: tuple[int, ...]) ->
     assert np.isfinite(read_metrics(run_dir)[0]["loss"])
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.json", b"", "cannot read"),
+        ("config.json", b'{"config": {"batch_size": 2.5}}', "batch_size must be of type int"),
+        ("config.json", b'{"config": {"dataset": null}}', "dataset must be of type str"),
+        ("config.json", b'{"config": {"size": 1}}', "unexpected keyword argument 'size'"),
+        ("model.keras", b"", "cannot load"),
+        ("model.keras", b"PK not an archive", "cannot load"),
+    ],
+)
+def test_a_damaged_run_is_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    load = {"config.json": run_directory.load_config, "model.keras": run_directory.load_model}
+    with pytest.raises(UserError, match=message):
+        load[name](tmp_path)
+
+
 def test_a_directory_in_use_is_refused(run_dir: Path) -> None:
     """And nothing in it changes."""
     before = {path: path.read_bytes() for path in run_dir.iterdir()}

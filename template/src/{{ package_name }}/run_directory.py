@@ -63,7 +63,12 @@ def load_config(run_dir: Path) -> Config:
     """The configuration of a run."""
     path = run_dir / "config.json"
     try:
-        return Config(**json.loads(path.read_text(encoding="utf-8"))["config"])
+        config = Config(**json.loads(path.read_text(encoding="utf-8"))["config"])
+        for field in dataclasses.fields(config):
+            value, kind = getattr(config, field.name), type(field.default)
+            if not isinstance(value, int | float if kind is float else kind):
+                raise TypeError(f"{field.name} must be of type {kind.__name__}, not {value!r}")
+        return config
     except FileNotFoundError as error:
         raise UserError(f"{run_dir} holds no run: there is no {path}") from error
     except (ValueError, TypeError, KeyError) as error:
@@ -82,7 +87,10 @@ def load_model(run_dir: Path) -> keras.Model:
     path = run_dir / "model.keras"
     if not path.exists():
         raise UserError(f"there is no {path}: the run in {run_dir} did not finish")
-    return keras.saving.load_model(path)
+    try:
+        return keras.saving.load_model(path)
+    except Exception as error:  # what a damaged file raises depends on where the damage is
+        raise UserError(f"cannot load {path}: {error}") from error
 
 
 def save_evaluation(run_dir: Path, evaluation: dict[str, Any]) -> None:
