@@ -10,6 +10,7 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = os.getenv(
 )
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ import pytest
 
 from {{ package_name }} import data, steps
 from {{ package_name }}.config import Config
+from {{ package_name }}.losses import build_loss
 # {% if metrics %}
 from {{ package_name }}.metrics import build_metrics
 # {% endif %}
@@ -33,32 +35,42 @@ class Parts(NamedTuple):
 
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
+    loss_fn: steps.LossFn
     metrics: list[keras.metrics.Metric]
     state: steps.TrainState
 
     def train_step(self, state: steps.TrainState, batch: steps.Batch) -> steps.TrainState:
         return steps.train_step(
-            state, batch, model=self.model, optimizer=self.optimizer, metrics=self.metrics
+            state,
+            batch,
+            model=self.model,
+            optimizer=self.optimizer,
+            loss_fn=self.loss_fn,
+            metrics=self.metrics,
         )
 
     def test_step(self, state: steps.EvaluationState, batch: steps.Batch) -> steps.EvaluationState:
-        return steps.test_step(state, batch, model=self.model, metrics=self.metrics)
+        return steps.test_step(
+            state, batch, model=self.model, loss_fn=self.loss_fn, metrics=self.metrics
+        )
 
 
 def copy_values(variables: list[keras.Variable]) -> list[jax.Array]:
     return [jnp.copy(variable.value) for variable in variables]
 
 
-def make_parts(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Parts:
-    optimizer.build(model.trainable_variables)
+def make_parts(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, batch: steps.Batch
+) -> Parts:
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
+    steps.build(batch, model=model, optimizer=optimizer, metrics=metrics)
     state = steps.TrainState(
         copy_values(model.trainable_variables),
         copy_values(model.non_trainable_variables),
         copy_values(optimizer.variables),
         steps.initial_metrics(metrics),
     )
-    return Parts(model, optimizer, metrics, state)
+    return Parts(model, optimizer, build_loss(Config()), metrics, state)
 
 
 def evaluation_state(parts: Parts) -> steps.EvaluationState:
@@ -85,7 +97,7 @@ def batches(config: Config, dataset: data.Dataset) -> list[steps.Batch]:
 
 
 @pytest.fixture(scope="session")
-def parts(config: Config, dataset: data.Dataset) -> Parts:
+def parts(config: Config, dataset: data.Dataset, batches: list[steps.Batch]) -> Parts:
     keras.utils.set_random_seed(config.seed)
-    optimizer = build_optimizer(build_schedule(config, total_steps=1000))
-    return make_parts(build_model(config, dataset), optimizer)
+    optimizer = build_optimizer(config, build_schedule(config, total_steps=1000))
+    return make_parts(build_model(config, dataset), optimizer, batches[0])

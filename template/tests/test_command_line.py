@@ -5,9 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import keras
 import pytest
 
+from {{ package_name }} import steps, train
 from {{ package_name }}.__main__ import main
 
 PACKAGE = "{{ package_name }}"
@@ -76,6 +79,16 @@ finally:
         ("train --learning-rate nan", "--learning-rate must be 0 or more, not nan"),
         ("train --dropout 1", "--dropout must be from 0 to below 1, not 1.0"),
         ("train --seed -1", "--seed must be from 0 to 4294967295, not -1"),
+        ("train --momentum 0.5", "--momentum must be left out without sgd, not 0.5"),
+        ("train --optimizer adamw", "--weight-decay must be above 0 for adamw, not 0.0"),
+        ("train --monitor loss", "--monitor must be left out without --patience, not loss"),
+        ("train --patience 2 --monitor val_auc", "--monitor must be one of loss,"),
+        ("train --warmup-steps 400", "--warmup-steps 400 leaves none of the 400 updates"),
+        ("train --gradient-accumulation-steps 500", "500 is more than the 400 steps of the run"),
+        ("train --ema-momentum 1", "--ema-momentum must be from 0 to below 1, not 1.0"),
+        ("train --class-weight 1 -1", "--class-weight must be 0 or more each, not (1.0, -1.0)"),
+        ("train --class-weight 1 2", "--class-weight must be 10 numbers, one a class, not 2"),
+        ("train --overfit 2000", "--overfit 2000 is more than the 1294 rows to train on"),
         ("train --batch-size 5000", "--batch-size 5000 is more than the 1294 rows to train on"),
         ("train --dataset missing.npz", "there is no dataset 'missing.npz'"),
         ("train --dataset cats", "there is no dataset 'cats'"),
@@ -109,6 +122,35 @@ def test_bad_input_is_refused(
     assert message in shown
     assert "Traceback" not in shown
     assert [path.name for path in tmp_path.rglob("*")] == ["full", "file"]
+
+
+def test_debug_runs_the_steps_as_plain_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A debugger in a step sees numbers, and a step is Python each time it is taken."""
+    seen, shown = [], []
+    original = steps.train_step
+
+    def train_step(state: steps.TrainState, batch: steps.Batch, **kwargs: Any) -> steps.TrainState:
+        seen.append(float(state.trainable_variables[0].sum()))
+        return original(state, batch, **kwargs)
+
+    class Loss(keras.losses.Loss):
+        def call(self, y_true: Any, y_pred: Any) -> Any:
+            shown.append(repr(y_pred))
+            return keras.losses.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
+
+    layers = [keras.layers.Flatten(), keras.layers.Dense(10)]
+    model = keras.Sequential([keras.Input((8, 8, 1)), *layers])
+    monkeypatch.setattr(train, "build_model", lambda *_: model)
+    monkeypatch.setattr(train, "build_loss", lambda _: Loss())
+    monkeypatch.setattr(steps, "train_step", train_step)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["train", "--debug", "--epochs", "1", "--batch-size", "400"]
+    monkeypatch.setattr(sys, "argv", [PACKAGE, *arguments])
+    main()
+    assert len(set(seen)) == 3
+    assert "primal" in shown[0]
 
 
 def test_another_backend_is_refused(tmp_path: Path) -> None:

@@ -93,6 +93,30 @@ def test_a_folder_of_arrays_is_memory_mapped(tmp_path: Path) -> None:
     assert rows_of(train, 0, 0) == rows_of(load(tmp_path, arrays).train, 0, 0)
 
 
+def test_classes_are_weighed_in_training_alone(tmp_path: Path) -> None:
+    """The weight of a row times the weight of its class."""
+    arrays = make_arrays() | {"w_train": np.linspace(0.5, 1, 40)}
+    dataset = load(tmp_path, arrays, class_weight=(1.0, 0.0, 2.0, 0.5))
+    for batch in data.training_batches(dataset.train, 8, seed=0, epoch=0):
+        rows = batch.x[:, 0, 0, 0].astype(int)
+        expected = arrays["w_train"][rows] * np.array([1.0, 0.0, 2.0, 0.5])[rows % 4]
+        np.testing.assert_allclose(batch.weight, expected, rtol=1e-6)
+    assert dataset.validation is not None
+    (batch,) = data.evaluation_batches(dataset.validation, 8)
+    np.testing.assert_allclose(batch.weight, arrays["w_train"][dataset.validation.rows], rtol=1e-6)
+
+
+def test_overfit_repeats_a_few_rows(tmp_path: Path) -> None:
+    """An epoch is as long as ever, and the same rows are validated on."""
+    dataset = load(tmp_path, make_arrays(), overfit=5)
+    assert dataset.validation is not None
+    few = set(dataset.validation.rows)
+    assert len(few) == 5
+    rows = rows_of(dataset.train, seed=0, epoch=0)
+    assert len(rows) == 32
+    assert set(rows) == few
+
+
 def test_statistics_are_those_of_the_training_rows(tmp_path: Path) -> None:
     """Of each channel, as NumPy computes them; a constant channel is left as it is."""
     arrays = make_arrays(3000)
@@ -103,6 +127,11 @@ def test_statistics_are_those_of_the_training_rows(tmp_path: Path) -> None:
     np.testing.assert_allclose(dataset.mean, x.mean((0, 1, 2)))
     variance = x.var((0, 1, 2))
     np.testing.assert_allclose(dataset.variance, [variance[0], 1, variance[2]])
+
+
+def test_classes_of_no_weight_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="must leave a row to train on that has some weight"):
+        load(tmp_path, make_arrays(), class_weight=(0.0, 0.0, 0.0, 0.0))
 
 
 def without(key: str) -> Callable[[Arrays], Arrays]:

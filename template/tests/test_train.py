@@ -1,14 +1,16 @@
 """What a run does, from its first step to the model it saves."""
 
 import csv
+import dataclasses
 import functools
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import jax
 import keras
 import numpy as np
 import pytest
@@ -22,6 +24,8 @@ from {{ package_name }} import (
 )
 from {{ package_name }}.config import Config
 from {{ package_name }}.errors import UserError
+from {{ package_name }}.model import build_model
+from {{ package_name }}.reporting import Report
 
 CONFIG = Config(epochs=3, batch_size=128, seed=1)
 
@@ -40,6 +44,7 @@ class Run(NamedTuple):
 
     run_dir: Path
     traces: dict[str, int]  # how often JAX traced each step
+    donated: list[bool]  # after each call of a jitted step, whether the old state was gone
     orders: list[tuple[int, int]]  # the (seed, epoch) of each epoch's order
     optimizer: keras.optimizers.Optimizer
 
@@ -48,6 +53,7 @@ class Run(NamedTuple):
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A short run on the digits."""
     traces = {"train_step": 0, "test_step": 0}
+    donated: list[bool] = []
     orders = []
     optimizers = []
 
@@ -56,6 +62,19 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             traces[step.__name__] += 1  # Python runs when JAX traces, and not again
             return step(*args, **kwargs)
+
+        return wrapper
+
+    jit = jax.jit
+
+    def watched_jit(function: Any, **options: Any) -> Any:
+        jitted = jit(function, **options)
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            result = jitted(*args, **kwargs)
+            if isinstance(args[0], steps.TrainState):
+                donated.append(all(leaf.is_deleted() for leaf in jax.tree.leaves(args[0])))
+            return result
 
         return wrapper
 
@@ -75,8 +94,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
             patch.setattr(steps, name, counted(getattr(steps, name)))
         patch.setattr(data, "training_batches", ordered(data.training_batches))
         patch.setattr(train, "build_optimizer", build_optimizer)
+        patch.setattr(jax, "jit", watched_jit)
         run_dir = train.train(CONFIG, tmp_path_factory.mktemp("run"))
-    return Run(run_dir, traces, orders, optimizers[0])
+    return Run(run_dir, traces, donated, orders, optimizers[0])
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +113,11 @@ def test_the_loss_falls(run_dir: Path) -> None:
 def test_steps_are_traced_once_a_shape(run: Run) -> None:
     """One shape of batch in training, two in validation: a retrace per batch would be slow."""
     assert run.traces == {"train_step": 1, "test_step": 2}
+
+
+def test_the_state_is_donated(run: Run) -> None:
+    """A step overwrites the state it was given; where Keras jits the steps, it sees to that."""
+    assert all(run.donated), "pass donate_argnums=0 where the training step is jitted"
 
 
 def test_each_epoch_has_an_order_of_its_own(run: Run) -> None:
@@ -130,7 +155,7 @@ def test_the_saved_model_is_the_trained_one(run_dir: Path) -> None:
     """Weights and BatchNorm statistics were written back before saving, and validation started
     from zero: the last row of metrics.csv is found again."""
     validation = data.load_splits(CONFIG)["validation"]
-    results = train.evaluate(run_directory.load_model(run_dir), validation, CONFIG.batch_size)
+    results = train.evaluate(CONFIG, run_directory.load_model(run_dir), validation)
     last = read_metrics(run_dir)[-1]
     for name, value in results.items():
         assert value == pytest.approx(last[f"val_{name}"], rel=1e-5), name
@@ -139,8 +164,8 @@ def test_the_saved_model_is_the_trained_one(run_dir: Path) -> None:
 def test_evaluation_does_not_depend_on_the_batch_size(run_dir: Path) -> None:
     """One batch of all rows, or many and a short last one: the same loss."""
     model, test = run_directory.load_model(run_dir), data.load_splits(CONFIG)["test"]
-    whole = train.evaluate(model, test, len(test.rows))
-    assert train.evaluate(model, test, 100) == pytest.approx(whole, rel=1e-5)
+    whole = train.evaluate(dataclasses.replace(CONFIG, batch_size=len(test.rows)), model, test)
+    assert train.evaluate(CONFIG, model, test) == pytest.approx(whole, rel=1e-5)
 
 
 def test_the_saved_model_loads_elsewhere(run_dir: Path, tmp_path: Path) -> None:
@@ -176,28 +201,15 @@ def test_a_run_can_be_repeated(run_dir: Path, tmp_path: Path) -> None:
     assert read_metrics(again) == read_metrics(run_dir)
 
 
-def test_a_tiny_set_is_learned_by_heart(tmp_path: Path) -> None:
-    """Whoever cannot overfit 32 images has a fault in the step or the model."""
-    test, rows = first_test_rows()
-    np.savez(tmp_path / "tiny.npz", x_train=test.x[rows[:32]], y_train=test.y[rows[:32]])
-    config = Config(
-        dataset=str(tmp_path / "tiny.npz"),
-        validation_fraction=0,
-        epochs=60,
-        batch_size=16,
-        dropout=0,
-    )
-    losses = [row["loss"] for row in read_metrics(train.train(config, tmp_path / "run"))]
-    assert losses[-1] < 0.05
-
-
-@pytest.mark.parametrize("shape", [(9, 7, 3), (5,)], ids=str)
-def test_the_model_adapts_to_the_data(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    """Colour images of any size and plain rows of numbers train, in bfloat16 too."""
+@pytest.mark.parametrize(("shape", "dtype"), [((9, 7, 3), "bfloat16"), ((5,), "float16")], ids=str)
+def test_the_model_adapts_to_the_data(
+    tmp_path: Path, shape: tuple[int, ...], dtype: Literal["bfloat16", "float16"]
+) -> None:
+    """Colour images of any size and plain rows of numbers train, in half precision too."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 255, (24, *shape), dtype=np.uint8)
     np.savez(tmp_path / "data.npz", x_train=x, y_train=np.arange(24) % 3)
-    config = Config(dataset=str(tmp_path / "data.npz"), epochs=1, batch_size=8, dtype="bfloat16")
+    config = Config(dataset=str(tmp_path / "data.npz"), epochs=1, batch_size=8, dtype=dtype)
     run_dir = train.train(config, tmp_path / "run")
     model = run_directory.load_model(run_dir)
     assert model.output_shape == (None, 3)
@@ -220,6 +232,82 @@ def test_a_damaged_run_is_refused(tmp_path: Path, name: str, content: bytes, mes
     load = {"config.json": run_directory.load_config, "model.keras": run_directory.load_model}
     with pytest.raises(UserError, match=message):
         load[name](tmp_path)
+
+
+class Interrupted(Exception):
+    """Raised by a test, in the middle of a run."""
+
+
+def test_the_model_outlives_its_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken off in the middle, and trained twice with donated states and an average of the
+    weights: it can be used, and what is saved is the average."""
+    optimizers = []
+
+    def build_optimizer(*args: Any) -> keras.optimizers.Optimizer:
+        optimizers.append(optimizer.build_optimizer(*args))
+        return optimizers[-1]
+
+    def interrupt(report: Report) -> None:
+        raise Interrupted
+
+    config = dataclasses.replace(CONFIG, epochs=1, ema_momentum=0.9)
+    test = data.load_splits(config)["test"]
+    model = build_model(config, data.load_dataset(config))
+    monkeypatch.setattr(train, "build_model", lambda *_: model)
+    monkeypatch.setattr(train, "build_optimizer", build_optimizer)
+    with monkeypatch.context() as patch:
+        patch.setattr(Report, "step", interrupt)
+        with pytest.raises(Interrupted):
+            train.train(config, tmp_path / "interrupted")
+    train.evaluate(config, model, test)
+    for number in range(2):
+        run_dir = train.train(config, tmp_path / str(number))
+    averages = [v for v in optimizers[-1].variables if v.name.endswith("average")]
+    for variable, average in zip(model.trainable_variables, averages, strict=True):
+        assert np.array_equal(variable.value, average.value), "the average is not written back"
+    validation = data.load_splits(config)["validation"]
+    saved = train.evaluate(config, run_directory.load_model(run_dir), validation)
+    validated = read_metrics(run_dir)[-1]["val_loss"]
+    assert saved["loss"] == pytest.approx(validated, rel=1e-5), "not the average is evaluated"
+
+
+def test_early_stopping_ends_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The loss falls, so its maximum does not rise."""
+    config = dataclasses.replace(CONFIG, patience=1, monitor="loss", monitor_mode="max")
+    assert len(read_metrics(train.train(config, tmp_path / "run"))) == 2
+    assert "stopped: loss has not improved for an epoch" in capsys.readouterr().out
+
+
+def test_a_few_rows_are_learned_by_heart(tmp_path: Path) -> None:
+    """Whoever cannot overfit 8 images has a fault in the step or the model."""
+    config = dataclasses.replace(CONFIG, overfit=8, epochs=6, learning_rate=0.01)
+    rows = read_metrics(train.train(config, tmp_path / "run"))
+    assert rows[-1]["val_loss"] < 0.1
+
+
+def test_a_nan_is_traced_to_its_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step is named, and the line: here the loss, of the second batch alone."""
+
+    class Loss(keras.losses.Loss):
+        def call(self, y_true: Any, y_pred: Any) -> Any:
+            return keras.ops.log(y_true[:, 0]) + 0 * y_pred[:, 0]
+
+    def batches(*_: Any) -> Iterator[steps.Batch]:
+        for label in (1, -1, 1):
+            x, y = np.ones((4, 8, 8, 1), "float32"), np.full((4, 1), label, "float32")
+            yield steps.Batch(x, y, np.ones(4, "float32"))
+
+    layers = [keras.layers.Flatten(), keras.layers.Dense(2)]
+    model = keras.Sequential([keras.Input((8, 8, 1)), *layers])
+    monkeypatch.setattr(train, "build_model", lambda *_: model)
+    monkeypatch.setattr(data, "training_batches", batches)
+    monkeypatch.setattr(train, "build_loss", lambda _: Loss())
+# {% if metrics %}
+    monkeypatch.setattr(train, "build_metrics", list)
+# {% endif %}
+    message = r"arises in step 2, at steps.py:\d+ in .*nan.* encountered in log"
+    with pytest.raises(UserError, match=message):
+        train.train(CONFIG, tmp_path / "run", debug_nans=True)
 
 
 def test_a_directory_in_use_is_refused(run_dir: Path) -> None:

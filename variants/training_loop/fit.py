@@ -1,14 +1,16 @@
 """Train and evaluate, by Keras' fit and evaluate over a model that takes our steps."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import keras
 
-from . import data, run_directory, steps
+from . import data, debugging, early_stopping, run_directory, steps
 from .config import Config
+from .losses import build_loss
 # {% if metrics %}
 from .metrics import build_metrics
 # {% endif %}
@@ -17,44 +19,55 @@ from .optimizer import build_optimizer, build_schedule
 from .reporting import Report
 
 
-def train(config: Config, run_dir: Path | None = None) -> Path:
-    """Train a model as `config` says, and return the directory of the run."""
+def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False) -> Path:
+    """Train a model as `config` says, and return the directory of the run.
+
+    With `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
+    """
     dataset = data.load_dataset(config)
     steps_per_epoch = data.steps_per_epoch(dataset.train, config.batch_size)
     keras.utils.set_random_seed(config.seed)
     model = build_model(config, dataset)
     schedule = build_schedule(config, config.epochs * steps_per_epoch)
-    optimizer = build_optimizer(schedule)
-    optimizer.build(model.trainable_variables)
+    optimizer = build_optimizer(config, schedule)
+    loss_fn = build_loss(config)
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
+    first_batch = data.gather(dataset.train, dataset.train.rows[: config.batch_size])
+    steps.build(first_batch, model=model, optimizer=optimizer, metrics=metrics)
+    early_stopping.check(config, metrics, dataset.validation)
     run_dir = run_directory.create(run_dir, config)
 
-    trainer = Trainer(model, metrics)
-    trainer.compile(optimizer=optimizer)
+    trainer = Trainer(model, loss_fn, metrics, optimizer)
+    if debug_nans:
+        trainer.take_train_step = debugging.stop_at_nan(trainer.take_train_step)
+    trainer.compile(optimizer=optimizer, auto_scale_loss=False, run_eagerly=debug_nans)
     validation_batches = None
     if dataset.validation:
         validation_batches = EvaluationBatches(dataset.validation, config.batch_size)
     with Report(run_dir, config, schedule, steps_per_epoch) as report:
+        callbacks = [ReportCallback(report), StopEarly(config, report)]
+        if getattr(optimizer, "inner_optimizer", optimizer).use_ema:
+            callbacks.append(keras.callbacks.SwapEMAWeights())  # while it evaluates
         trainer.fit(
             training_batches(dataset.train, config),
             epochs=config.epochs,
             steps_per_epoch=steps_per_epoch,
             shuffle=False,
             validation_data=validation_batches,
-            callbacks=[ReportCallback(report)],
+            callbacks=callbacks,
             verbose=0,
         )
     run_directory.save_model(run_dir, model)
     return run_dir
 
 
-def evaluate(model: keras.Model, split: data.Split, batch_size: int) -> dict[str, float]:
+def evaluate(config: Config, model: keras.Model, split: data.Split) -> dict[str, float]:
     """Return the loss{{ " and the metrics" if metrics }} of `model` over a split."""
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
-    trainer = Trainer(model, metrics)
+    trainer = Trainer(model, build_loss(config), metrics)
     trainer.compile(optimizer=None)
-    logs = trainer.evaluate(EvaluationBatches(split, batch_size), return_dict=True, verbose=0)
-    return in_order(logs, metrics)
+    batches = EvaluationBatches(split, config.batch_size)
+    return in_order(trainer.evaluate(batches, return_dict=True, verbose=0), metrics)
 
 
 def in_order(logs: dict[str, float], metrics: Sequence[keras.metrics.Metric]) -> dict[str, float]:
@@ -67,39 +80,43 @@ def in_order(logs: dict[str, float], metrics: Sequence[keras.metrics.Metric]) ->
 class Trainer(keras.Model):
     """A model whose training and test steps are ours; it shares all variables with `model`."""
 
-    def __init__(self, model: keras.Model, metrics: Sequence[keras.metrics.Metric]) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        loss_fn: steps.LossFn,
+        metrics: Sequence[keras.metrics.Metric],
+        optimizer: keras.optimizers.Optimizer | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
         self.step_metrics = metrics
+        self.take_train_step: debugging.TrainStep = partial(
+            steps.train_step, model=model, optimizer=optimizer, loss_fn=loss_fn, metrics=metrics
+        )
+        self.take_test_step = partial(
+            steps.test_step, model=model, loss_fn=loss_fn, metrics=metrics
+        )
         self.built = True
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         return list(self.step_metrics)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        return self.model(inputs, training=training)
+    def call(self, inputs: Any) -> Any:
+        return self.model(inputs)
 
     # Keras jits the steps and donates the state, a plain tuple of lists of arrays.
 
     def train_step(
         self, state: tuple[list[jax.Array], ...], batch: steps.Batch
     ) -> tuple[dict[str, jax.Array], tuple[list[jax.Array], ...]]:
-        new_state = steps.train_step(
-            steps.TrainState(*state),
-            batch,
-            model=self.model,
-            optimizer=self.optimizer,
-            metrics=self.metrics,
-        )
+        new_state = self.take_train_step(steps.TrainState(*state), batch)
         return steps.compute_results(self.metrics, new_state.metrics_variables), tuple(new_state)
 
     def test_step(
         self, state: tuple[list[jax.Array], ...], batch: steps.Batch
     ) -> tuple[dict[str, jax.Array], tuple[list[jax.Array], ...]]:
-        new_state = steps.test_step(
-            steps.EvaluationState(*state), batch, model=self.model, metrics=self.metrics
-        )
+        new_state = self.take_test_step(steps.EvaluationState(*state), batch)
         return steps.compute_results(self.metrics, new_state.metrics_variables), tuple(new_state)
 
 
@@ -139,3 +156,19 @@ class ReportCallback(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         self.report.epoch(epoch, in_order(logs or {}, self.model.metrics))
+
+
+class StopEarly(keras.callbacks.Callback):
+    """End the run when patience has run out."""
+
+    def __init__(self, config: Config, report: Report) -> None:
+        super().__init__()
+        self.config = config
+        self.report = report
+        self.memory = early_stopping.EarlyStopping()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        self.memory = early_stopping.update(self.memory, self.config, logs or {})
+        if early_stopping.is_over(self.memory, self.config):
+            self.report.print(early_stopping.reason(self.config))
+            self.model.stop_training = True

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from . import data, run_directory, steps
+from . import data, debugging, early_stopping, run_directory, steps
 from .config import Config
+from .losses import build_loss
 # {% if metrics %}
 from .metrics import build_metrics
 # {% endif %}
@@ -18,23 +19,32 @@ from .optimizer import build_optimizer, build_schedule
 from .reporting import Report
 
 
-def train(config: Config, run_dir: Path | None = None) -> Path:
-    """Train a model as `config` says, and return the directory of the run."""
+def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False) -> Path:
+    """Train a model as `config` says, and return the directory of the run.
+
+    With `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
+    """
     dataset = data.load_dataset(config)
     steps_per_epoch = data.steps_per_epoch(dataset.train, config.batch_size)
     keras.utils.set_random_seed(config.seed)
     model = build_model(config, dataset)
     schedule = build_schedule(config, config.epochs * steps_per_epoch)
-    optimizer = build_optimizer(schedule)
-    optimizer.build(model.trainable_variables)
+    optimizer = build_optimizer(config, schedule)
+    loss_fn = build_loss(config)
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
+    first_batch = data.gather(dataset.train, dataset.train.rows[: config.batch_size])
+    steps.build(first_batch, model=model, optimizer=optimizer, metrics=metrics)
+    early_stopping.check(config, metrics, dataset.validation)
     run_dir = run_directory.create(run_dir, config)
 
-    train_step = jax.jit(
-        partial(steps.train_step, model=model, optimizer=optimizer, metrics=metrics),
-        donate_argnums=0,
+    test_step = jax.jit(partial(steps.test_step, model=model, loss_fn=loss_fn, metrics=metrics))
+    train_step: debugging.TrainStep = partial(
+        steps.train_step, model=model, optimizer=optimizer, loss_fn=loss_fn, metrics=metrics
     )
-    test_step = jax.jit(partial(steps.test_step, model=model, metrics=metrics))
+    if debug_nans:
+        train_step = debugging.stop_at_nan(train_step)
+    else:
+        train_step = jax.jit(train_step, donate_argnums=0)
 
     # A donated state is gone after its step: begin with copies, and the model keeps its own.
     state = steps.TrainState(
@@ -43,6 +53,7 @@ def train(config: Config, run_dir: Path | None = None) -> Path:
         [jnp.copy(variable.value) for variable in optimizer.variables],
         steps.initial_metrics(metrics),
     )
+    stopping = early_stopping.EarlyStopping()
     with Report(run_dir, config, schedule, steps_per_epoch) as report:
         for epoch in range(config.epochs):
             state = state._replace(metrics_variables=steps.initial_metrics(metrics))
@@ -56,16 +67,24 @@ def train(config: Config, run_dir: Path | None = None) -> Path:
                 validation = run_test_steps(
                     test_step,
                     metrics,
-                    state.trainable_variables,
+                    finalize(state, model, optimizer),
                     state.non_trainable_variables,
                     data.evaluation_batches(dataset.validation, config.batch_size),
                 )
                 results |= {f"val_{name}": value for name, value in validation.items()}
             report.epoch(epoch, results)
+            stopping = early_stopping.update(stopping, config, results)
+            if early_stopping.is_over(stopping, config):
+                report.print(early_stopping.reason(config))
+                break
 
     for variable, value in zip(
-        [*model.trainable_variables, *model.non_trainable_variables, *optimizer.variables],
-        [*state.trainable_variables, *state.non_trainable_variables, *state.optimizer_variables],
+        [*optimizer.variables, *model.non_trainable_variables, *model.trainable_variables],
+        [
+            *state.optimizer_variables,
+            *state.non_trainable_variables,
+            *finalize(state, model, optimizer),
+        ],
         strict=True,
     ):
         variable.assign(value)
@@ -73,15 +92,26 @@ def train(config: Config, run_dir: Path | None = None) -> Path:
     return run_dir
 
 
-def evaluate(model: keras.Model, split: data.Split, batch_size: int) -> dict[str, float]:
+def finalize(
+    state: steps.TrainState, model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> list[jax.Array]:
+    """Return the weights to evaluate and to save: their moving average, where there is one."""
+    variables = [*model.trainable_variables, *optimizer.variables]
+    values = [*state.trainable_variables, *state.optimizer_variables]
+    with keras.StatelessScope(zip(variables, values, strict=True)) as scope:
+        optimizer.finalize_variable_values(model.trainable_variables)
+    return [scope.get_current_value(variable) for variable in model.trainable_variables]
+
+
+def evaluate(config: Config, model: keras.Model, split: data.Split) -> dict[str, float]:
     """Return the loss{{ " and the metrics" if metrics }} of `model` over a split."""
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
     return run_test_steps(
-        jax.jit(partial(steps.test_step, model=model, metrics=metrics)),
+        jax.jit(partial(steps.test_step, model=model, loss_fn=build_loss(config), metrics=metrics)),
         metrics,
         [variable.value for variable in model.trainable_variables],
         [variable.value for variable in model.non_trainable_variables],
-        data.evaluation_batches(split, batch_size),
+        data.evaluation_batches(split, config.batch_size),
     )
 
 

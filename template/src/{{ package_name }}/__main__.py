@@ -18,15 +18,22 @@ PROGRAM = "python -m {{ package_name }}"
 def train(
     config: Annotated[Config, tyro.conf.OmitArgPrefixes],
     run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    debug: bool = False,
+    debug_nans: bool = False,
 ) -> None:
     """Train a model.
 
     Args:
         run_dir: Where to write the run: a new or empty directory, by default runs/<UTC time>.
+        debug: Run the steps as plain Python, to go through with a debugger; slow.
+        debug_nans: Stop at the first step that gives a NaN, and say where it arises.
     """
+    import jax
+
     from .train import train
 
-    run_dir = train(config, run_dir)
+    with jax.disable_jit(debug):
+        run_dir = train(config, run_dir, debug_nans)
     print(f"saved {run_dir / 'model.keras'}; next: {PROGRAM} evaluate --run-dir {run_dir}")
 
 
@@ -48,7 +55,7 @@ def evaluate(
     splits = data.load_splits(config)
     if split not in splits:
         raise UserError(f"{config.dataset} has no {split} split, only {', '.join(splits)}")
-    results = evaluate(run_directory.load_model(run_dir), splits[split], config.batch_size)
+    results = evaluate(config, run_directory.load_model(run_dir), splits[split])
     run_directory.save_evaluation(run_dir, {"split": split, **results})
     values = "  ".join(f"{name} {value:.4f}" for name, value in results.items())
     print(f"{run_dir}  {split}  {values}")

@@ -15,34 +15,76 @@ class Config:
     """digits, mnist, fashion_mnist, cifar10, an .npz file, or a folder of .npy files."""
     validation_fraction: float = 0.1
     """Share of the training rows held out for validation where the data brings none."""
+    overfit: int = 0
+    """Train on this many rows alone, over and over, and validate on them; 0 takes all rows."""
     epochs: int = 20
     """Passes over the training data."""
     batch_size: int = 64
     """Rows per step; training drops the rows of an epoch that fill no batch."""
+    optimizer: Literal["adam", "adamw", "lion", "sgd"] = "adam"
+    """Rule of the update."""
+    momentum: float = 0.9
+    """Momentum of sgd."""
     learning_rate: float = 2e-3
-    """Peak learning rate of Adam; a cosine takes it to zero over the run."""
+    """Peak learning rate."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """Course of the learning rate after the warm-up: along a cosine to zero, or at its peak."""
+    warmup_steps: int = 0
+    """Updates over which the learning rate rises from zero to its peak."""
+    weight_decay: float = 0.0
+    """Share of each weight, times the learning rate, that an update takes away from it."""
+    global_clipnorm: float = 0.0
+    """Greatest norm of the gradient of all weights together; 0 leaves gradients as they are."""
+    gradient_accumulation_steps: int = 1
+    """Batches whose mean gradient makes an update; schedule and warm-up count updates."""
+    ema_momentum: float = 0.0
+    """Momentum of a moving average of the weights, which is evaluated and saved; 0 takes none."""
+    label_smoothing: float = 0.0
+    """Share of a label that is spread over all classes."""
+    class_weight: tuple[float, ...] = ()
+    """Weight of each class in training, one number a class; none if all count alike."""
     dropout: float = 0.3
     """Share of the last hidden units that dropout sets to zero."""
 # {% if add_loss %}
     activity_regularization: float = 1e-3
     """Weight of the penalty on the last hidden activations, which a layer adds with add_loss."""
 # {% endif %}
+    patience: int = 0
+    """Epochs without improvement of the monitored quantity that end a run; 0 runs to the end."""
+    monitor: str = "val_loss"
+    """The monitored quantity: a column of metrics.csv."""
+    monitor_mode: Literal["auto", "min", "max"] = "auto"
+    """Which values are better; auto is min for a loss, max for anything else."""
     seed: int = 0
     """Seed of the initial weights, the dropout masks and the order of the data."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """Arithmetic of the layers; with bfloat16 the weights stay float32."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Arithmetic of the layers; the weights are float32, and float16 has its loss scaled."""
 
     def __post_init__(self) -> None:
         for name, good, requirement in (
             ("validation_fraction", 0 <= self.validation_fraction < 1, "from 0 to below 1"),
+            ("overfit", self.overfit >= 0, "0 or more"),
             ("epochs", self.epochs >= 1, "1 or more"),
             ("batch_size", self.batch_size >= 1, "1 or more"),
+            ("momentum", 0 <= self.momentum < 1, "from 0 to below 1"),
             ("learning_rate", 0 <= self.learning_rate < math.inf, "0 or more"),
+            ("warmup_steps", self.warmup_steps >= 0, "0 or more"),
+            ("weight_decay", 0 <= self.weight_decay < math.inf, "0 or more"),
+            ("global_clipnorm", 0 <= self.global_clipnorm < math.inf, "0 or more"),
+            ("gradient_accumulation_steps", self.gradient_accumulation_steps >= 1, "1 or more"),
+            ("ema_momentum", 0 <= self.ema_momentum < 1, "from 0 to below 1"),
+            ("label_smoothing", 0 <= self.label_smoothing < 1, "from 0 to below 1"),
+            ("class_weight", all(0 <= w < math.inf for w in self.class_weight), "0 or more each"),
             ("dropout", 0 <= self.dropout < 1, "from 0 to below 1"),
 # {% if add_loss %}
             ("activity_regularization", 0 <= self.activity_regularization < math.inf, "0 or more"),
 # {% endif %}
+            ("patience", self.patience >= 0, "0 or more"),
             ("seed", 0 <= self.seed < 2**32, "from 0 to 4294967295"),
+            # What would have no effect is refused, not ignored.
+            ("momentum", self.optimizer == "sgd" or self.momentum == 0.9, "left out without sgd"),
+            ("weight_decay", self.optimizer != "adamw" or self.weight_decay, "above 0 for adamw"),
+            ("monitor", self.patience or self.monitor == "val_loss", "left out without --patience"),
         ):
             if not good:
                 flag = "--" + name.replace("_", "-")

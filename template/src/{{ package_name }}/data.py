@@ -85,6 +85,8 @@ def load_dataset(config: Config) -> Dataset:
         raise UserError(
             f"--batch-size {config.batch_size} is more than the {len(train.rows)} rows to train on"
         )
+    if config.class_weight:
+        train = weigh_classes(train, config.class_weight)
     mean, variance = statistics(train)
     for name in splits.keys() - {"train"}:
         statistics(splits[name])  # a NaN is better found now than after the first epoch
@@ -121,7 +123,9 @@ def load_splits(config: Config) -> dict[str, Split]:
                 f"y_{split.name} must have the classes of y_train, 0 to {num_classes - 1}, "
                 f"but has {split.y.max()}"
             )
-    return splits if "validation" in splits else hold_out(splits, config.validation_fraction)
+    if "validation" not in splits:
+        splits = hold_out(splits, config.validation_fraction)
+    return repeat_few(splits, config.overfit) if config.overfit else splits
 
 
 def has_split(arrays: dict[str, np.ndarray], name: str) -> bool:
@@ -139,6 +143,33 @@ def hold_out(splits: dict[str, Split], fraction: float) -> dict[str, Split]:
         "train": train._replace(rows=np.sort(order[size:])),
         "validation": train._replace(name="validation", rows=np.sort(order[:size])),
     }
+
+
+def repeat_few(splits: dict[str, Split], few: int) -> dict[str, Split]:
+    """Repeat a few training rows to as many as there were, and validate on those few."""
+    train = splits["train"]
+    if few > len(train.rows):
+        raise UserError(f"--overfit {few} is more than the {len(train.rows)} rows to train on")
+    rows = np.random.default_rng(0).permutation(train.rows)[:few]
+    return splits | {
+        "train": train._replace(rows=np.resize(rows, len(train.rows))),
+        "validation": train._replace(rows=rows),
+    }
+
+
+def weigh_classes(split: Split, class_weight: tuple[float, ...]) -> Split:
+    """Multiply the weight of each row by that of its class."""
+    num_classes = int(split.y.max()) + 1
+    if len(class_weight) != num_classes:
+        raise UserError(
+            f"--class-weight must be {num_classes} numbers, one a class, not {len(class_weight)}"
+        )
+    weight = np.asarray(class_weight, np.float32)[split.y]
+    if split.weight is not None:
+        weight *= split.weight
+    if not weight[split.rows].any():
+        raise UserError("--class-weight must leave a row to train on that has some weight")
+    return split._replace(weight=weight)
 
 
 def load_split(arrays: dict[str, np.ndarray], name: str) -> Split:

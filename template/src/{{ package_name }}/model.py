@@ -8,7 +8,11 @@ from .data import Dataset
 from .layers import ActivityRegularization
 # {% endif %}
 
-DTYPE_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+DTYPE_POLICIES = {
+    "float32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+}
 
 
 def build_model(config: Config, dataset: Dataset) -> keras.Model:
@@ -19,7 +23,11 @@ def build_model(config: Config, dataset: Dataset) -> keras.Model:
     """
     keras.config.set_dtype_policy(DTYPE_POLICIES[config.dtype])
     inputs = keras.Input(dataset.input_shape)
-    x = keras.layers.Normalization(mean=dataset.mean, variance=dataset.variance)(inputs)
+    # In float32 whatever the other layers compute in, which raw inputs may be too large for.
+    normalize = keras.layers.Normalization(
+        mean=dataset.mean, variance=dataset.variance, dtype="float32"
+    )
+    x = normalize(inputs)
     if len(dataset.input_shape) == 3:
         for filters in (32, 64):
             x = keras.layers.Conv2D(filters, 3, padding="same", use_bias=False)(x)

@@ -1,19 +1,75 @@
 """The learning rate over the run, and the optimizer."""
 
+from typing import TypeAlias
+
 import keras
 
 from .config import Config
+from .errors import UserError
+
+Schedule: TypeAlias = keras.optimizers.schedules.LearningRateSchedule
 
 
-def build_schedule(
-    config: Config, total_steps: int
-) -> keras.optimizers.schedules.LearningRateSchedule:
-    """A cosine from `config.learning_rate` down to zero in `total_steps` steps."""
-    return keras.optimizers.schedules.CosineDecay(config.learning_rate, total_steps)
+def build_schedule(config: Config, total_steps: int) -> Schedule:
+    """The learning rate of each of `total_steps` steps, which are batches, counted from 0.
+
+    It rises from zero, stays or falls along a cosine, and changes with the updates: batches whose
+    gradients are accumulated into one share the rate of the last of them.
+    """
+    updates = total_steps // config.gradient_accumulation_steps
+    if not updates:
+        raise UserError(
+            f"--gradient-accumulation-steps {config.gradient_accumulation_steps} is more than "
+            f"the {total_steps} steps of the run"
+        )
+    if config.warmup_steps >= updates:
+        raise UserError(
+            f"--warmup-steps {config.warmup_steps} leaves none of the {updates} updates of the run"
+        )
+    schedule = keras.optimizers.schedules.CosineDecay(
+        initial_learning_rate=0.0 if config.warmup_steps else config.learning_rate,
+        warmup_target=config.learning_rate if config.warmup_steps else None,
+        warmup_steps=config.warmup_steps,
+        decay_steps=updates - config.warmup_steps,
+        alpha={"cosine": 0.0, "constant": 1.0}[config.schedule],  # where the cosine ends
+    )
+    if config.gradient_accumulation_steps == 1:
+        return schedule
+    return PerUpdate(schedule, config.gradient_accumulation_steps)
 
 
-def build_optimizer(
-    schedule: keras.optimizers.schedules.LearningRateSchedule,
-) -> keras.optimizers.Optimizer:
-    """Adam at the learning rates of `schedule`."""
-    return keras.optimizers.Adam(schedule)
+class PerUpdate(Schedule):
+    """A schedule that counts updates, for an optimizer that counts the batches of each."""
+
+    def __init__(self, schedule: Schedule, batches: int) -> None:
+        self.schedule = schedule
+        self.batches = batches
+
+    def __call__(self, step: int) -> float:
+        return self.schedule(step // self.batches)
+
+
+def build_optimizer(config: Config, schedule: Schedule) -> keras.optimizers.Optimizer:
+    """The optimizer that `config` names, at the learning rates of `schedule`."""
+    options = {
+        "learning_rate": schedule,
+        "weight_decay": config.weight_decay or None,
+        "global_clipnorm": config.global_clipnorm or None,
+        "use_ema": config.ema_momentum > 0,
+        "ema_momentum": config.ema_momentum,
+        "gradient_accumulation_steps": None,
+    }
+    if config.gradient_accumulation_steps > 1:
+        options["gradient_accumulation_steps"] = config.gradient_accumulation_steps
+    match config.optimizer:
+        case "adam":
+            optimizer = keras.optimizers.Adam(**options)
+        case "adamw":
+            optimizer = keras.optimizers.AdamW(**options)
+        case "lion":
+            optimizer = keras.optimizers.Lion(**options)
+        case "sgd":
+            optimizer = keras.optimizers.SGD(momentum=config.momentum, **options)
+    if config.dtype == "float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    return optimizer

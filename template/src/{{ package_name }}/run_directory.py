@@ -63,7 +63,10 @@ def load_config(run_dir: Path) -> Config:
     """The configuration of a run."""
     path = run_dir / "config.json"
     try:
-        config = Config(**json.loads(path.read_text(encoding="utf-8"))["config"])
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["config"]
+        for name, value in values.items():
+            values[name] = tuple(value) if isinstance(value, list) else value
+        config = Config(**values)
         for field in dataclasses.fields(config):
             value, kind = getattr(config, field.name), type(field.default)
             if not isinstance(value, int | float if kind is float else kind):

@@ -1,20 +1,25 @@
 """The training algorithm, as pure functions: one step of training and one of evaluation.
 
-What changes in a step is an argument and a result. `model`, `optimizer` and `metrics` are the
-Keras objects that say how to compute; a step reads none of their values and changes none.
+What changes in a step is an argument and a result. `model`, `optimizer`, `loss_fn` and `metrics`
+are the Keras objects that say how to compute; a step reads none of their values and changes none.
 """
 
+import inspect
 # {% if metrics %}
 import itertools
 # {% endif %}
 from collections.abc import {{ "Iterator, " if metrics }}Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
+# {% if metrics %}
+import jax.numpy as jnp
+# {% endif %}
 import keras
 import numpy as np
 
 from . import check_backend
+from .errors import UserError
 
 check_backend()
 
@@ -22,8 +27,8 @@ Array = jax.Array | np.ndarray
 
 
 class Batch(NamedTuple):
-    x: Array  # [B, ...] numbers, as build_model takes them
-    y: Array  # [B] int32, the classes
+    x: Any  # [B, ...] numbers, as the model takes them: an array, or a dict or tuple of arrays
+    y: Any  # [B] int32, the classes, as loss_fn takes them
     weight: Array  # [B] float32, how much each row counts
 
 
@@ -40,29 +45,8 @@ class EvaluationState(NamedTuple):
     metrics_variables: list[jax.Array]
 
 
-data_loss = keras.losses.SparseCategoricalCrossentropy(
-    from_logits=True, reduction="mean_with_sample_weight"
-)
-
-
-def compute_loss_and_updates(
-    trainable_variables: list[jax.Array],
-    non_trainable_variables: list[jax.Array],
-    batch: Batch,
-    *,
-    model: keras.Model,
-    training: bool,
-) -> tuple[jax.Array, tuple[jax.Array, list[jax.Array]]]:
-    """Return the loss [], and the logits [B, K] with the new non-trainable variables."""
-    logits, non_trainable_variables, penalties = model.stateless_call(
-        trainable_variables,
-        non_trainable_variables,
-        batch.x,
-        training=training,
-        return_losses=True,  # those of add_loss and of weight regularizers, each once
-    )
-    loss = data_loss(batch.y, logits, batch.weight) + sum(penalties)
-    return loss, (logits, non_trainable_variables)
+# A loss, or a dict of losses for a model with a dict of outputs.
+LossFn: TypeAlias = keras.losses.Loss | dict[str, keras.losses.Loss]
 
 
 def train_step(
@@ -71,21 +55,32 @@ def train_step(
     *,
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
+    loss_fn: LossFn,
     metrics: Sequence[keras.metrics.Metric],
 ) -> TrainState:
     """Take one step of the optimizer on one batch."""
-    loss_and_gradients = jax.value_and_grad(compute_loss_and_updates, has_aux=True)
-    (loss, (logits, non_trainable_variables)), gradients = loss_and_gradients(
-        state.trainable_variables,
-        state.non_trainable_variables,
-        batch,
-        model=model,
-        training=True,
-    )
+
+    def compute_scaled_loss(trainable_variables: list[jax.Array]) -> tuple[jax.Array, Any]:
+        loss, updates = compute_loss_and_updates(
+            trainable_variables,
+            state.non_trainable_variables,
+            state.metrics_variables,
+            batch,
+            model=model,
+            loss_fn=loss_fn,
+            metrics=metrics,
+            training=True,
+        )
+        # Small gradients vanish in float16, unless the loss is scaled; stateless_apply unscales.
+        with keras.StatelessScope(zip(optimizer.variables, state.optimizer_variables, strict=True)):
+            return optimizer.scale_loss(loss), updates
+
+    grad_fn = jax.value_and_grad(compute_scaled_loss, has_aux=True)
+    (_, updates), gradients = grad_fn(state.trainable_variables)
+    non_trainable_variables, metrics_variables = updates
     trainable_variables, optimizer_variables = optimizer.stateless_apply(
         state.optimizer_variables, gradients, state.trainable_variables
     )
-    metrics_variables = update_metrics(metrics, state.metrics_variables, loss, batch, logits)
     return TrainState(
         trainable_variables, non_trainable_variables, optimizer_variables, metrics_variables
     )
@@ -96,18 +91,42 @@ def test_step(
     batch: Batch,
     *,
     model: keras.Model,
+    loss_fn: LossFn,
     metrics: Sequence[keras.metrics.Metric],
 ) -> EvaluationState:
     """Add one batch to the metrics; nothing else changes."""
-    loss, (logits, _) = compute_loss_and_updates(
-        state.trainable_variables,
-        state.non_trainable_variables,
-        batch,
-        model=model,
-        training=False,
+    _, (_, metrics_variables) = compute_loss_and_updates(
+        *state, batch, model=model, loss_fn=loss_fn, metrics=metrics, training=False
     )
-    metrics_variables = update_metrics(metrics, state.metrics_variables, loss, batch, logits)
     return state._replace(metrics_variables=metrics_variables)
+
+
+def compute_loss_and_updates(
+    trainable_variables: list[jax.Array],
+    non_trainable_variables: list[jax.Array],
+    metrics_variables: list[jax.Array],
+    batch: Batch,
+    *,
+    model: keras.Model,
+    loss_fn: LossFn,
+    metrics: Sequence[keras.metrics.Metric],
+    training: bool,
+) -> tuple[jax.Array, tuple[list[jax.Array], list[jax.Array]]]:
+    """Return the loss [], and the new non-trainable and metrics variables."""
+    y_pred, non_trainable_variables, penalties = model.stateless_call(
+        trainable_variables,
+        non_trainable_variables,
+        batch.x,
+        return_losses=True,  # those of add_loss and of weight regularizers, each once
+        **({"training": training} if takes_training(model) else {}),
+    )
+    # Here, as they leave the model, predictions still carry the mask of a masked sequence.
+    data_losses = jax.tree.map(
+        lambda loss, y, y_pred: loss(y, y_pred, batch.weight), loss_fn, batch.y, y_pred
+    )
+    loss = sum([*jax.tree.leaves(data_losses), *penalties])
+    metrics_variables = update_metrics(metrics, metrics_variables, loss, batch, y_pred)
+    return loss, (non_trainable_variables, metrics_variables)
 
 
 def initial_metrics(metrics: Sequence[keras.metrics.Metric]) -> list[jax.Array]:
@@ -120,7 +139,7 @@ def update_metrics(
     metrics_variables: list[jax.Array],
     loss: jax.Array,
     batch: Batch,
-    logits: jax.Array,
+    y_pred: Any,
 ) -> list[jax.Array]:
     """Add one batch to the metrics, of which the first is the mean loss."""
 # {% if metrics %}
@@ -133,7 +152,7 @@ def update_metrics(
             )
         else:
             updated += metric.stateless_update_state(
-                variables, batch.y, logits, sample_weight=batch.weight
+                variables, batch.y, y_pred, sample_weight=batch.weight
             )
     return updated
 # {% else %}
@@ -166,4 +185,37 @@ def zip_variables(
 # {% else %}
     (mean_loss,) = metrics
     return {mean_loss.name: mean_loss.stateless_result(metrics_variables)}
+# {% endif %}
+
+
+def takes_training(layer: keras.Layer) -> bool:
+    return "training" in inspect.signature(layer.call).parameters
+
+
+def build(
+    batch: Batch,
+    *,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    metrics: Sequence[keras.metrics.Metric],
+) -> None:
+    """Create all variables, those too that Keras leaves to the first batch.
+
+    Raises a `UserError` if layers of the model would not know that they are being trained.
+    """
+    {{ "y_pred = " if metrics }}model(jax.tree.map(lambda x: keras.Input(batch_shape=x.shape, dtype=x.dtype), batch.x))
+    if not takes_training(model) and any(
+        takes_training(layer) and layer.trainable and layer.non_trainable_variables
+        for layer in model._flatten_layers(include_self=False)
+    ):
+        raise UserError(
+            f"{type(model).__name__}.call must have an argument training=False: without it, Keras "
+            "does not tell layers such as Dropout and BatchNormalization that they are trained"
+        )
+    optimizer.build(model.trainable_variables)
+# {% if metrics %}
+    for metric in metrics[1:]:
+        zeros = jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), y_pred)
+        metric.update_state(batch.y, zeros, sample_weight=batch.weight)
+        metric.reset_state()
 # {% endif %}

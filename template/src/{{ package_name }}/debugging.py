@@ -1,0 +1,59 @@
+"""Find out in which step, and where in it, the first NaN arises."""
+
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+from . import steps
+from .errors import UserError
+
+TrainStep = Callable[[steps.TrainState, steps.Batch], steps.TrainState]
+
+
+def stop_at_nan(train_step: TrainStep) -> TrainStep:
+    """Return the step, jitted, so that a state with a NaN ends in a `UserError` that says whence.
+
+    Such a step is taken once more, from the state before it, one operation at a time.
+    """
+    jitted = jax.jit(train_step)
+    number = 0
+
+    def checked(state: steps.TrainState, batch: steps.Batch) -> steps.TrainState:
+        nonlocal number
+        number += 1
+        new_state = jitted(state, batch)
+        if has_nan(new_state):
+            try:
+                with jax.disable_jit(), jax.debug_nans(True):
+                    train_step(state, batch)
+            except FloatingPointError as error:
+                raise UserError(
+                    f"the first NaN arises in step {number}, at {whence(error)}"
+                ) from error
+            raise UserError(
+                f"the first NaN arises in step {number}, but not where its operations run singly"
+            )
+        return new_state
+
+    return checked
+
+
+def has_nan(state: steps.TrainState) -> bool:
+    return any(jnp.isnan(leaf).any() for leaf in jax.tree.leaves(state))
+
+
+def whence(error: FloatingPointError) -> str:
+    """Where in this package the operation was called, and what JAX and Keras say of it."""
+    folder = Path(__file__).parent
+    frame = next(
+        frame
+        for frame in reversed(traceback.extract_tb(error.__traceback__))
+        if folder in Path(frame.filename).parents and Path(frame.filename) != Path(__file__)
+    )
+    message = re.sub(r"\x1b\[\d*m", "", str(error)).split("Arguments received")[0]
+    place = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
+    return f"{place}: {' '.join(message.split())}"

@@ -1,0 +1,292 @@
+"""Break the code of a project, and its own tests say so.
+
+Each mutation is a fault that has been seen in code like this, in the official guides or in our
+own. All of them take long: `python -m pytest -m mutations`; a few run always.
+"""
+
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+STEPS, TRAIN = "src/my_project/steps.py", "src/my_project/train.py"
+DATA, LOSSES = "src/my_project/data.py", "src/my_project/losses.py"
+OPTIMIZER, STOPPING = "src/my_project/optimizer.py", "src/my_project/early_stopping.py"
+OPTAX, DEBUGGING = "src/my_project/optax_optimizer.py", "src/my_project/debugging.py"
+MODEL = "src/my_project/model.py"
+
+
+class Mutation(NamedTuple):
+    """A text that stands once in a file, and what takes its place."""
+
+    file: str
+    old: str
+    new: str
+    training_loops: tuple[str, ...] = ("fit", "scratch")
+    always: bool = False  # whether to run it without being asked
+
+
+FIT, SCRATCH = ("fit",), ("scratch",)
+MUTATIONS = {
+    # The loss
+    "the penalties are dropped": Mutation(STEPS, ", *penalties]", "]", always=True),
+    "the penalties count twice": Mutation(STEPS, ", *penalties]", ", *penalties, *penalties]"),
+    "a penalty counts, the rest does not": Mutation(STEPS, ", *penalties]", ", *penalties[:1]]"),
+    "the weights of the rows are dropped": Mutation(
+        STEPS, "(y, y_pred, batch.weight)", "(y, y_pred)"
+    ),
+    "a weighted loss divides by the rows": Mutation(
+        LOSSES, '"mean_with_sample_weight"', '"sum_over_batch_size"'
+    ),
+    "the loss is not scaled": Mutation(
+        STEPS, "optimizer.scale_loss(loss), updates", "loss, updates"
+    ),
+    "the scale is baked in": Mutation(
+        STEPS,
+        "zip(optimizer.variables, state.optimizer_variables, strict=True)",
+        "[]",
+    ),
+    "labels are not smoothed": Mutation(
+        LOSSES, "label_smoothing=self.label_smoothing", "label_smoothing=0.0"
+    ),
+    "predictions lose their mask": Mutation(
+        STEPS, "loss(y, y_pred, batch.weight)", "loss(y, y_pred + 0, batch.weight)"
+    ),
+    # The forward pass
+    "training=True is forgotten": Mutation(
+        STEPS,
+        "training=True,\n        )\n        # Small",
+        "training=False,\n        )\n        # Small",
+    ),
+    "training is not passed on": Mutation(
+        STEPS, "if takes_training(model) else {}", "if not takes_training(model) else {}"
+    ),
+    "evaluation trains": Mutation(
+        STEPS, "metrics=metrics, training=False", "metrics=metrics, training=True"
+    ),
+    "a stateful call in the step": Mutation(
+        STEPS,
+        "    y_pred, non_trainable_variables, penalties = model.stateless_call(",
+        "    model(batch.x, training=training)\n"
+        "    y_pred, non_trainable_variables, penalties = model.stateless_call(",
+    ),
+    "a model that ignores training is accepted": Mutation(
+        STEPS, "    if not takes_training(model) and any(", "    if False and any("
+    ),
+    # What a step returns
+    "the weights are not returned": Mutation(
+        STEPS,
+        "        trainable_variables, non_trainable_variables, optimizer_variables, metrics_variables\n"
+        "    )\n\n\ndef test_step",
+        "        state.trainable_variables,\n        non_trainable_variables,\n"
+        "        optimizer_variables,\n        metrics_variables,\n    )\n\n\ndef test_step",
+    ),
+    "statistics and seeds are not returned": Mutation(
+        STEPS,
+        "    non_trainable_variables, metrics_variables = updates\n",
+        "    _, metrics_variables = updates\n"
+        "    non_trainable_variables = state.non_trainable_variables\n",
+        always=True,
+    ),
+    "the optimizer's variables are not returned": Mutation(
+        STEPS,
+        "    trainable_variables, optimizer_variables = optimizer.stateless_apply(",
+        "    optimizer_variables = state.optimizer_variables\n"
+        "    trainable_variables, _ = optimizer.stateless_apply(",
+    ),
+    "Variables in the state": Mutation(
+        STEPS,
+        "    trainable_variables, optimizer_variables = optimizer.stateless_apply(",
+        "    non_trainable_variables = list(model.non_trainable_variables)\n"
+        "    trainable_variables, optimizer_variables = optimizer.stateless_apply(",
+    ),
+    "a stateful update of the optimizer": Mutation(
+        STEPS,
+        "    trainable_variables, optimizer_variables = optimizer.stateless_apply(",
+        "    optimizer.apply(gradients)\n"
+        "    trainable_variables, optimizer_variables = optimizer.stateless_apply(",
+    ),
+    "evaluation carries statistics on": Mutation(
+        STEPS,
+        "    _, (_, metrics_variables) = compute_loss_and_updates(",
+        "    _, (non_trainable_variables, metrics_variables) = compute_loss_and_updates(",
+    ),
+    "the order of the state changes": Mutation(
+        STEPS, "    return TrainState(\n", "    gradients.reverse()\n    return TrainState(\n"
+    ),
+    # Metrics
+    "the mean of batches, not of rows": Mutation(
+        STEPS,
+        "variables, loss, sample_weight=batch.weight.sum()",
+        "variables, loss",
+    ),
+    "metrics ignore the weights": Mutation(STEPS, "y_pred, sample_weight=batch.weight", "y_pred"),
+    "a stateful update of a metric": Mutation(
+        STEPS,
+        "    updated: list[jax.Array] = []\n",
+        "    updated: list[jax.Array] = []\n    metrics[0].update_state(loss)\n",
+    ),
+    "metrics are built too late": Mutation(
+        STEPS, "    for metric in metrics[1:]:", "    for metric in []:"
+    ),
+    # The optimizer
+    "the learning rate is baked in": Mutation(
+        OPTIMIZER, '"learning_rate": schedule,', '"learning_rate": float(schedule(0)),', always=True
+    ),
+    "the schedule counts batches": Mutation(
+        OPTIMIZER, "self.schedule(step // self.batches)", "self.schedule(step)"
+    ),
+    "no weight decay": Mutation(OPTIMIZER, "config.weight_decay or None", "None"),
+    "no clipping": Mutation(OPTIMIZER, "config.global_clipnorm or None", "None"),
+    "no accumulation": Mutation(OPTIMIZER, "if config.gradient_accumulation_steps > 1", "if False"),
+    "no average": Mutation(OPTIMIZER, "config.ema_momentum > 0", "False"),
+    "no loss scaling": Mutation(OPTIMIZER, 'if config.dtype == "float16"', "if False"),
+    "no momentum": Mutation(OPTIMIZER, "momentum=config.momentum, ", ""),
+    "no warm-up": Mutation(OPTIMIZER, "warmup_steps=config.warmup_steps,", "warmup_steps=0,"),
+    "Optax sees a shared buffer": Mutation(OPTAX, "jnp.copy(to_numbers(leaf))", "to_numbers(leaf)"),
+    "Optax forgets its state": Mutation(
+        OPTAX, "            variable.assign(to_numbers(leaf))\n", "            pass\n"
+    ),
+    # The driver
+    "metrics are not reset": Mutation(
+        TRAIN,
+        "            state = state._replace(metrics_variables=steps.initial_metrics(metrics))\n",
+        "",
+        SCRATCH,
+    ),
+    "validation goes on from the training metrics": Mutation(
+        TRAIN,
+        "        trainable_variables, non_trainable_variables, steps.initial_metrics(metrics)\n",
+        "        trainable_variables,\n        non_trainable_variables,\n"
+        "        [value + 1 for value in steps.initial_metrics(metrics)],\n",
+        SCRATCH,
+    ),
+    "metrics are never reset": Mutation(
+        TRAIN,
+        "    def call(self, inputs: Any) -> Any:",
+        "    def reset_metrics(self) -> None:\n        pass\n\n    def call(self, inputs: Any) -> Any:",
+        FIT,
+        always=True,
+    ),
+    "the average is not evaluated": Mutation(
+        TRAIN, 'getattr(optimizer, "inner_optimizer", optimizer).use_ema', "False", FIT
+    ),
+    "the average is neither evaluated nor saved": Mutation(
+        TRAIN,
+        "        optimizer.finalize_variable_values(model.trainable_variables)\n",
+        "        pass\n",
+        SCRATCH,
+    ),
+    "the weights are not written back": Mutation(
+        TRAIN, "        variable.assign(value)\n", "        variable.assign(variable)\n", SCRATCH
+    ),
+    "the optimizer is not written back": Mutation(
+        TRAIN,
+        "    ):\n        variable.assign(value)\n",
+        "    ):\n        if variable not in optimizer.variables:\n            variable.assign(value)\n",
+        SCRATCH,
+    ),
+    "the statistics are not written back": Mutation(
+        TRAIN,
+        "    ):\n        variable.assign(value)\n",
+        "    ):\n        if not any(variable is v for v in model.non_trainable_variables):\n"
+        "            variable.assign(value)\n",
+        SCRATCH,
+    ),
+    "the model trained is another than the one saved": Mutation(
+        TRAIN,
+        "    trainer = Trainer(model,",
+        "    trainer = Trainer(keras.models.clone_model(model),",
+        FIT,
+    ),
+    "no donation": Mutation(
+        TRAIN, "jax.jit(train_step, donate_argnums=0)", "jax.jit(train_step)", SCRATCH
+    ),
+    "donation without a copy": Mutation(
+        TRAIN,
+        "[jnp.copy(variable.value) for variable in model.trainable_variables]",
+        "[variable.value for variable in model.trainable_variables]",
+        SCRATCH,
+        always=True,
+    ),
+    "a trace for each batch": Mutation(
+        TRAIN,
+        "                state = train_step(state, batch)\n",
+        "                jax.clear_caches()\n                state = train_step(state, batch)\n",
+        SCRATCH,
+    ),
+    "a trace for each epoch": Mutation(
+        TRAIN,
+        "        self.report.epoch(epoch,",
+        "        self.model.make_train_function(force=True)\n        self.report.epoch(epoch,",
+        FIT,
+    ),
+    "each epoch has the same order": Mutation(
+        TRAIN, "config.batch_size, config.seed, epoch", "config.batch_size, config.seed, 0"
+    ),
+    "the order ignores the seed": Mutation(
+        TRAIN, "config.batch_size, config.seed, epoch", "config.batch_size, 0, epoch"
+    ),
+    "patience has no end": Mutation(STOPPING, "0 < config.patience <= memory.wait", "False"),
+    "the run goes on after its end": Mutation(
+        TRAIN, "                break\n", "                pass\n", SCRATCH
+    ),
+    "fit goes on after its end": Mutation(
+        TRAIN, "            self.model.stop_training = True\n", "            pass\n", FIT
+    ),
+    "fit shuffles what is in order": Mutation(
+        TRAIN,
+        "training_batches(dataset.train, config)",
+        "training_batches(dataset.train, dataclasses.replace(config, seed=config.seed + 1))",
+        FIT,
+    ),
+    "NaNs are not looked for": Mutation(
+        DEBUGGING, "        if has_nan(new_state):", "        if False:"
+    ),
+    # The data and the model
+    "classes have no weight": Mutation(DATA, "    if config.class_weight:", "    if False:"),
+    "all rows are overfitted": Mutation(
+        DATA, "if config.overfit else splits", "if False else splits"
+    ),
+    "a row is trained on twice": Mutation(
+        DATA, ".permutation(split.rows)", ".choice(split.rows, len(split.rows))"
+    ),
+    "float16 is float32": Mutation(MODEL, '"mixed_float16"', '"float32"'),
+}
+CASES = [
+    pytest.param(
+        name,
+        training_loop,
+        id=f"{name} ({training_loop})",
+        marks=() if mutation.always else pytest.mark.mutations,
+    )
+    for name, mutation in MUTATIONS.items()
+    for training_loop in mutation.training_loops
+]
+
+
+@pytest.mark.parametrize(("name", "training_loop"), CASES)
+def test_the_tests_of_a_project_notice(render, tmp_path, name, training_loop):
+    mutation = MUTATIONS[name]
+    project = render(tmp_path / "my-project", training_loop=training_loop)
+    path = project / mutation.file
+    text = path.read_text()
+    assert text.count(mutation.old) == 1
+    path.write_text(text.replace(mutation.old, mutation.new))
+    # The order in which most are found soonest; no cache, as a mutation may not change the name.
+    tests = ("test_optimizer", "test_early_stopping", "test_steps", "test_train", "test_data")
+    files = [f"tests/{test}.py" for test in tests]
+    others = sorted(
+        set(map(str, project.glob("tests/test_*.py"))) - {str(project / f) for f in files}
+    )
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "--tb=line", *files, *others],
+        cwd=project,
+        env=os.environ | {"PYTHONPATH": str(project / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 1, f"{name}: not noticed\n{process.stdout[-2000:]}"
