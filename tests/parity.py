@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import keras
 import numpy as np
+import optax
 from my_project import (
     config,
     data,
@@ -29,6 +30,7 @@ from my_project import (
     steps,
     train,
 )
+from my_project.optax_optimizer import OptaxOptimizer
 
 ROWS, VALIDATION_ROWS, BATCH_SIZE, EPOCHS = 104, 40, 16, 3
 STEPS_PER_EPOCH = ROWS // BATCH_SIZE
@@ -50,10 +52,12 @@ class Case:
     build_loss: Callable[[], Any] | None = None  # the project's, where it is not the default
     metrics: Callable[[], Any] = lambda: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
     build_metrics: Callable[[], list[Any]] | None = None
+    build_optimizer: Callable[..., Any] | None = None
     callbacks: Callable[[], list[Any]] = list
     fit: dict[str, Any] = dataclasses.field(default_factory=dict)
     one_hot: bool = False  # Keras' loss wants its labels so
     same_loss: bool = True  # whether Keras and a project mean the same by the loss of an epoch
+    same_optimizer: bool = True  # whether the optimizer's variables are the same on both sides
     partial: bool = False  # train on the rows, too, that fill no batch
 
 
@@ -327,6 +331,11 @@ CASES = {
         tolerance=CPU_ROUNDING,  # labels are smoothed here in float32, there in float64
     ),
     "sample weights": Case(arrays=weighted_digits, **weighted),
+    "optax": Case(
+        build_optimizer=lambda *_: OptaxOptimizer(optax.sgd(0.05, momentum=0.9)),
+        same_optimizer=False,
+        tolerance=CPU_ROUNDING,  # Optax multiplies by the rate after the momentum, not before
+    ),
     # Options that act on each other
     "accumulation, warm-up": Case(
         {"gradient_accumulation_steps": 3, "schedule": "cosine", "warmup_steps": 2},
@@ -336,6 +345,18 @@ CASES = {
     "average, clipping": Case(
         {"ema_momentum": 0.9, "global_clipnorm": 0.3},
         lambda: SGD(**sgd, use_ema=True, ema_momentum=0.9, global_clipnorm=0.3),
+        **swap,
+    ),
+    "optax, average, accumulation, float16": Case(
+        {"dtype": "float16"},
+        lambda: SGD(0.05, gradient_accumulation_steps=3, use_ema=True, ema_momentum=0.9),
+        build_optimizer=lambda *_: keras.optimizers.LossScaleOptimizer(
+            OptaxOptimizer(
+                optax.sgd(0.05), gradient_accumulation_steps=3, use_ema=True, ema_momentum=0.9
+            )
+        ),
+        same_optimizer=False,
+        tolerance=CPU_ROUNDING,
         **swap,
     ),
     "average, accumulation": Case(
@@ -467,10 +488,11 @@ def write(
     history: dict[str, list[float]],
 ) -> None:
     arrays = {f"weight {n}": np.asarray(v.value) for n, v in enumerate(weights)}
-    # A constant rate is a variable in Keras and a schedule here.
-    optimizer_ = [v for v in optimizer_ if v.name != "learning_rate"]
-    arrays |= {f"optimizer {n}": np.asarray(v.value) for n, v in enumerate(optimizer_)}
     case = CASES[path.stem]
+    if case.same_optimizer:
+        # A constant rate is a variable in Keras and a schedule here.
+        optimizer_ = [v for v in optimizer_ if v.name != "learning_rate"]
+        arrays |= {f"optimizer {n}": np.asarray(v.value) for n, v in enumerate(optimizer_)}
     if not case.same_loss:
         history = {name: values for name, values in history.items() if "loss" not in name}
     np.savez(path, history=np.array(json.dumps(history)), tolerance=case.tolerance, **arrays)
@@ -498,7 +520,11 @@ def run_project(case: Case, path: Path) -> None:
     patches = [
         (run_directory, "save_model", lambda *_: None),
         (train, "build_model", remember("model", lambda *_: build_model(case, cfg))),
-        (train, "build_optimizer", remember("optimizer", optimizer.build_optimizer)),
+        (
+            train,
+            "build_optimizer",
+            remember("optimizer", case.build_optimizer or optimizer.build_optimizer),
+        ),
         (
             train,
             "build_loss",

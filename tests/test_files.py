@@ -34,6 +34,7 @@ FILES = {
     "tests/test_command_line.py",
     "tests/test_data.py",
     "tests/test_early_stopping.py",
+    "tests/test_losses.py",
     "tests/test_optax_optimizer.py",
     "tests/test_optimizer.py",
     "tests/test_steps.py",

@@ -95,6 +95,19 @@ def test_it_equals_plain_optax(name: str) -> None:
         np.testing.assert_allclose(weight, params[path], rtol=1e-5, atol=1e-7, err_msg=path)
 
 
+def test_no_buffer_is_shared_with_the_weights() -> None:
+    """A state that begins as the weights is donated along with them."""
+    previous = optax.GradientTransformation(
+        init=lambda params: params,
+        update=lambda updates, state, params=None: (updates, params),
+    )
+    model, optimizer = make_model(), OptaxOptimizer(previous)
+    optimizer.build(model.trainable_variables)
+    variables = [*model.trainable_variables, *optimizer.variables]
+    buffers = [variable.value.unsafe_buffer_pointer() for variable in variables]
+    assert len(set(buffers)) == len(buffers)
+
+
 def test_it_takes_the_options_of_keras() -> None:
     """Clipping, accumulation and averages act on it as they do on an optimizer of Keras."""
     options = {"global_clipnorm": 0.1, "gradient_accumulation_steps": 2, "use_ema": True}

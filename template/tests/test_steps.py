@@ -194,7 +194,7 @@ def test_the_loss_of_an_epoch_is_the_mean_over_its_rows(
 @pytest.mark.parametrize("training", [True, False])
 def test_masked_tokens_do_not_count(training: bool) -> None:
     """Neither in the loss nor in the metrics: the fillers of a sequence are no data."""
-    x = np.array([[3, 1, 0, 0], [2, 3, 1, 0]])
+    x = np.array([[3, 1, 0, 0], [2, 3, 1, 0]], "int32")
     batch = steps.Batch(x, x % 2, np.ones((2, 1), "float32"))
     embedding = keras.layers.Embedding(4, 2, mask_zero=True)
     model = keras.Sequential([keras.Input((4,), dtype="int32"), embedding])
@@ -265,15 +265,24 @@ def test_the_learning_rate_changes_from_step_to_step(
         assert np.array_equal(old, new), "the optimizer does not follow the schedule"
 
 
-def test_a_scaled_loss_takes_the_same_step() -> None:
-    """As float16 needs it: scaled before the gradient, scaled back after, and reported as it is."""
+@pytest.mark.parametrize("scale", [1.0, 2.0**15])
+def test_a_scaled_loss_takes_the_same_step(scale: float) -> None:
+    """As float16 needs it: scaled before the gradient, by the scale in the state; scaled back
+    after; and reported as it is."""
     batch = steps.Batch(np.eye(4, 3, dtype="float32"), np.arange(4) % 2, np.ones(4, "float32"))
 
     def step(optimizer: keras.optimizers.Optimizer) -> tuple[list[jax.Array], float]:
         keras.utils.set_random_seed(0)
         layer = keras.layers.Dense(2, dtype="float32")
         parts = make_parts(keras.Sequential([keras.Input((3,)), layer]), optimizer, batch)
-        state = jax.jit(parts.train_step)(parts.state, batch)
+        optimizer_variables = [
+            jnp.asarray(scale) if variable.name == "dynamic_scale" else value
+            for variable, value in zip(
+                optimizer.variables, parts.state.optimizer_variables, strict=True
+            )
+        ]
+        state = parts.state._replace(optimizer_variables=optimizer_variables)
+        state = jax.jit(parts.train_step)(state, batch)
         results = steps.compute_results(parts.metrics, state.metrics_variables)
         return state.trainable_variables, float(results["loss"])
 
@@ -392,3 +401,19 @@ def test_a_model_that_cannot_be_told_that_it_trains_is_refused(
     """Keras' fit takes it, and leaves dropout and BatchNorm out without a word."""
     with pytest.raises(UserError, match=r"Subclassed\.call must have an argument training=False"):
         steps.build(batches[0], model=Subclassed(), optimizer=parts.optimizer, metrics=[])
+# {% if metrics %}
+
+
+def test_metrics_have_their_variables_before_the_first_step() -> None:
+    """Some make them when they see the first batch, and the state would change its form."""
+    x, y = np.eye(4, 3, dtype="float32"), np.eye(2, dtype="float32")[[0, 1, 0, 1]]
+    batch = steps.Batch(x, y, np.ones(4, "float32"))
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    metrics = [keras.metrics.Mean(name="loss"), keras.metrics.F1Score(name="f1")]
+    steps.build(batch, model=model, optimizer=keras.optimizers.SGD(), metrics=metrics)
+    variables = steps.initial_metrics(metrics)
+    updated = steps.update_metrics(metrics, variables, jnp.asarray(1.0), batch, y)
+    assert [value.shape for value in updated] == [value.shape for value in variables]
+    results = steps.compute_results(metrics, updated)
+    np.testing.assert_allclose(results["f1"], [1.0, 1.0])
+# {% endif %}

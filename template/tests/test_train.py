@@ -213,6 +213,7 @@ def test_the_model_adapts_to_the_data(
     run_dir = train.train(config, tmp_path / "run")
     model = run_directory.load_model(run_dir)
     assert model.output_shape == (None, 3)
+    assert dtype in {layer.compute_dtype for layer in model.layers}
     assert np.isfinite(read_metrics(run_dir)[0]["loss"])
 
 
