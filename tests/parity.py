@@ -518,6 +518,7 @@ def run_project(case: Case, path: Path) -> None:
         return -(-len(split.rows) // batch_size)
 
     patches = [
+        (run_directory, "check_model", lambda _: None),
         (run_directory, "save_model", lambda *_: None),
         (train, "build_model", remember("model", lambda *_: build_model(case, cfg))),
         (

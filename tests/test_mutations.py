@@ -130,7 +130,7 @@ MUTATIONS = {
     ),
     # The optimizer
     "the learning rate is baked in": Mutation(
-        OPTIMIZER, '"learning_rate": schedule,', '"learning_rate": float(schedule(0)),', always=True
+        OPTIMIZER, "rate, decay = schedule,", "rate, decay = float(schedule(0)),", always=True
     ),
     "the schedule counts batches": Mutation(
         OPTIMIZER, "self.schedule(step // self.batches)", "self.schedule(step)"
@@ -140,7 +140,7 @@ MUTATIONS = {
     "no accumulation": Mutation(OPTIMIZER, "if config.gradient_accumulation_steps > 1", "if False"),
     "no average": Mutation(OPTIMIZER, "config.ema_momentum > 0", "False"),
     "no loss scaling": Mutation(OPTIMIZER, 'if config.dtype == "float16"', "if False"),
-    "no momentum": Mutation(OPTIMIZER, "momentum=config.momentum, ", ""),
+    "no momentum": Mutation(OPTIMIZER, "SGD(rate, config.momentum, ", "SGD(rate, "),
     "no warm-up": Mutation(OPTIMIZER, "warmup_steps=config.warmup_steps,", "warmup_steps=0,"),
     "Optax sees a shared buffer": Mutation(OPTAX, "jnp.copy(to_numbers(leaf))", "to_numbers(leaf)"),
     "Optax forgets its state": Mutation(
@@ -244,11 +244,15 @@ MUTATIONS = {
     "NaNs are not looked for": Mutation(
         DEBUGGING, "        if has_nan(new_state):", "        if False:"
     ),
+    "the rate of the next update is reported": Mutation(
+        "src/my_project/reporting.py", "max(updates - 1, 0)", "updates"
+    ),
+    "a model is trained that cannot be saved": Mutation(
+        TRAIN, "    run_directory.check_model(model)\n", ""
+    ),
     # The data and the model
     "classes have no weight": Mutation(DATA, "    if config.class_weight:", "    if False:"),
-    "all rows are overfitted": Mutation(
-        DATA, "if config.overfit else splits", "if False else splits"
-    ),
+    "all rows are overfitted": Mutation(DATA, "    if config.overfit:", "    if False:"),
     "a row is trained on twice": Mutation(
         DATA, ".permutation(split.rows)", ".choice(split.rows, len(split.rows))"
     ),

@@ -129,9 +129,20 @@ def test_statistics_are_those_of_the_training_rows(tmp_path: Path) -> None:
     np.testing.assert_allclose(dataset.variance, [variance[0], 1, variance[2]])
 
 
-def test_classes_of_no_weight_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="must leave a row to train on that has some weight"):
-        load(tmp_path, make_arrays(), class_weight=(0.0, 0.0, 0.0, 0.0))
+@pytest.mark.parametrize("class_weight", [(0.0,) * 4, (3e38,) * 4], ids=str)
+def test_classes_of_no_or_too_great_weight_are_refused(
+    tmp_path: Path, class_weight: tuple[float, ...]
+) -> None:
+    with pytest.raises(UserError, match="the weights of the train split add up to"):
+        load(tmp_path, make_arrays(), class_weight=class_weight)
+
+
+def test_overfitting_rows_of_no_weight_is_refused(tmp_path: Path) -> None:
+    """It would seem to succeed."""
+    weight = np.zeros(40)
+    weight[0] = 1
+    with pytest.raises(UserError, match="the weights of the train split add up to 0"):
+        load(tmp_path, make_arrays() | {"w_train": weight}, overfit=2)
 
 
 def without(key: str) -> Callable[[Arrays], Arrays]:
@@ -179,8 +190,12 @@ def with_value(key: str, value: float) -> Callable[[Arrays], Arrays]:
         ),
         (with_(w_train=np.ones(39)), r"w_train must be numbers of shape \[40\], not float64"),
         (with_(w_train=np.full(40, "a")), "w_train must be numbers of shape"),
-        (with_(w_train=np.full(40, -1.0)), "w_train must be finite, nowhere below 0"),
-        (with_(w_train=np.zeros(40)), "w_train must be finite, .* and somewhere above"),
+        (with_(w_train=np.full(40, -1.0)), "w_train must be 0 or more, in every row"),
+        (with_(w_train=np.full(40, np.nan)), "w_train must be 0 or more, in every row"),
+        (with_(w_train=np.zeros(40)), r"weights of the train split add up to 0.0"),
+        (with_(w_train=np.full(40, 1e-50)), r"weights of the train split add up to 0.0"),
+        (with_(w_train=np.full(40, 1e38)), r"weights of the train split add up to 3.59\d*e\+39"),
+        (with_(w_trian=np.ones(40)), "the dataset has w_trian, which is none of x_train,"),
     ],
 )
 def test_bad_arrays_are_refused(

@@ -121,16 +121,25 @@ def cosine(update: int, updates: int) -> float:
         ),
         (
             {"schedule": "cosine", "gradient_accumulation_steps": 7},
-            lambda step: cosine(step // 7, 8),
+            lambda update: cosine(update, 8),
         ),
     ],
     ids=str,
 )
 def test_the_schedule(fields: dict[str, Any], rate: Callable[[int], float]) -> None:
-    """It counts updates: batches that are accumulated into one share a rate."""
+    """It counts updates, of which there are fewer than batches where these are accumulated."""
     schedule = build_schedule(sgd(**fields), total_steps=60)
-    for step in (0, 1, 6, 7, 10, 11, 30, 55):
-        assert float(schedule(step)) == pytest.approx(rate(step), rel=1e-5, abs=1e-8)
+    for update in (0, 1, 6, 7, 8, 10, 11, 30, 55):
+        if update <= 8 or "gradient_accumulation_steps" not in fields:
+            assert float(schedule(update)) == pytest.approx(rate(update), rel=1e-5, abs=1e-8)
+
+
+def test_the_optimizer_follows_the_schedule_of_updates() -> None:
+    """Two batches make an update, at the rate of its number."""
+    config = sgd(gradient_accumulation_steps=2, schedule="cosine")
+    weight, *_ = apply(config, [FIRST, FIRST, SECOND, SECOND])
+    expected = WEIGHT - cosine(0, 500) * FIRST - cosine(1, 500) * SECOND
+    np.testing.assert_allclose(weight, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,11 @@ def test_the_model_adapts_to_the_data(
         ("config.json", b'{"config": {"batch_size": 2.5}}', "batch_size must be of type int"),
         ("config.json", b'{"config": {"dataset": null}}', "dataset must be of type str"),
         ("config.json", b'{"config": {"size": 1}}', "unexpected keyword argument 'size'"),
+        ("config.json", b'{"config": {"batch_size": "64"}}', "batch_size must be of type int"),
+        ("config.json", b'{"config": {"epochs": true}}', "epochs must be of type int, not True"),
+        ("config.json", b'{"config": {"dtype": "float8"}}', "dtype must be one of float32, bfloat"),
+        ("config.json", b'{"config": null}', "cannot read"),
+        ("config.json", b"[]", "cannot read"),
         ("model.keras", b"", "cannot load"),
         ("model.keras", b"PK not an archive", "cannot load"),
     ],
@@ -233,6 +238,66 @@ def test_a_damaged_run_is_refused(tmp_path: Path, name: str, content: bytes, mes
     load = {"config.json": run_directory.load_config, "model.keras": run_directory.load_model}
     with pytest.raises(UserError, match=message):
         load[name](tmp_path)
+
+
+class Unregistered(keras.layers.Layer):
+    def call(self, x: Any) -> Any:
+        return x
+
+
+class WithoutConfig(keras.layers.Layer):
+    def __init__(self, layer: keras.layers.Layer) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def call(self, x: Any) -> Any:
+        return self.layer(x)
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (Unregistered(), "Unregistered could not be loaded once it is saved"),
+        (WithoutConfig(keras.layers.ReLU()), "the model cannot be saved"),
+    ],
+)
+def test_a_model_that_cannot_be_saved_is_not_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layer: keras.layers.Layer, message: str
+) -> None:
+    """Hours of training would be lost at their end."""
+    layers = [layer, keras.layers.Flatten(), keras.layers.Dense(10)]
+    model = keras.Sequential([keras.Input((8, 8, 1)), *layers])
+    monkeypatch.setattr(train, "build_model", lambda *_: model)
+    with pytest.raises(UserError, match=message):
+        train.train(CONFIG, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_learning_rate_is_that_of_the_last_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of the last step: it may have been skipped, as its gradients overflowed in float16."""
+
+    class Loss(keras.losses.Loss):
+        def call(self, y_true: Any, y_pred: Any) -> Any:
+            return y_pred[:, 0] * keras.ops.where(y_true[:, 0] > 0, 1.0, float("inf"))
+
+    def batches(*_: Any) -> Iterator[steps.Batch]:
+        for label in [0] * 5 + [1] * 6:
+            x, y = np.ones((4, 8, 8, 1), "float32"), np.full((4, 1), label, "float32")
+            yield steps.Batch(x, y, np.ones(4, "float32"))
+
+    layers = [keras.layers.Flatten(), keras.layers.Dense(2)]
+    model = keras.Sequential([keras.Input((8, 8, 1)), *layers])
+    monkeypatch.setattr(train, "build_model", lambda *_: model)
+    monkeypatch.setattr(data, "training_batches", batches)
+    monkeypatch.setattr(train, "build_loss", lambda _: Loss())
+# {% if metrics %}
+    monkeypatch.setattr(train, "build_metrics", list)
+# {% endif %}
+    config = dataclasses.replace(CONFIG, epochs=1, dtype="float16", validation_fraction=0)
+    (row,) = read_metrics(train.train(config, tmp_path / "run"))
+    assert row["learning_rate"] == pytest.approx(0.002 * (1 + np.cos(np.pi * 5 / 11)) / 2, rel=1e-5)
 
 
 class Interrupted(Exception):

@@ -35,6 +35,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     first_batch = data.gather(dataset.train, dataset.train.rows[: config.batch_size])
     steps.build(first_batch, model=model, optimizer=optimizer, metrics=metrics)
     early_stopping.check(config, metrics, dataset.validation)
+    run_directory.check_model(model)
     run_dir = run_directory.create(run_dir, config)
 
     trainer = Trainer(model, loss_fn, metrics, optimizer)
@@ -155,7 +156,8 @@ class ReportCallback(keras.callbacks.Callback):
         self.report.step()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        self.report.epoch(epoch, in_order(logs or {}, self.model.metrics))
+        results = in_order(logs or {}, self.model.metrics)
+        self.report.epoch(epoch, results, int(self.model.optimizer.iterations))
 
 
 class StopEarly(keras.callbacks.Callback):

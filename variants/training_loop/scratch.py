@@ -35,6 +35,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     first_batch = data.gather(dataset.train, dataset.train.rows[: config.batch_size])
     steps.build(first_batch, model=model, optimizer=optimizer, metrics=metrics)
     early_stopping.check(config, metrics, dataset.validation)
+    run_directory.check_model(model)
     run_dir = run_directory.create(run_dir, config)
 
     test_step = jax.jit(partial(steps.test_step, model=model, loss_fn=loss_fn, metrics=metrics))
@@ -72,7 +73,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
                     data.evaluation_batches(dataset.validation, config.batch_size),
                 )
                 results |= {f"val_{name}": value for name, value in validation.items()}
-            report.epoch(epoch, results)
+            report.epoch(epoch, results, count_updates(state, optimizer))
             stopping = early_stopping.update(stopping, config, results)
             if early_stopping.is_over(stopping, config):
                 report.print(early_stopping.reason(config))
@@ -101,6 +102,12 @@ def finalize(
     with keras.StatelessScope(zip(variables, values, strict=True)) as scope:
         optimizer.finalize_variable_values(model.trainable_variables)
     return [scope.get_current_value(variable) for variable in model.trainable_variables]
+
+
+def count_updates(state: steps.TrainState, optimizer: keras.optimizers.Optimizer) -> int:
+    """Return how often the weights were updated."""
+    with keras.StatelessScope(zip(optimizer.variables, state.optimizer_variables, strict=True)):
+        return int(optimizer.iterations)
 
 
 def evaluate(config: Config, model: keras.Model, split: data.Split) -> dict[str, float]:

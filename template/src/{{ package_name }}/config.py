@@ -1,10 +1,11 @@
 """What a run depends on. Every field is also a flag of `train`."""
 
 import dataclasses
-import math
 from typing import Literal
 
 from .errors import UserError
+
+LARGEST = 3e38  # in float32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Config:
     gradient_accumulation_steps: int = 1
     """Batches whose mean gradient makes an update; schedule and warm-up count updates."""
     ema_momentum: float = 0.0
-    """Momentum of a moving average of the weights, which is evaluated and saved; 0 takes none."""
+    """Momentum, a batch, of an average of the weights that is evaluated and saved; 0: none."""
     label_smoothing: float = 0.0
     """Share of a label that is spread over all classes."""
     class_weight: tuple[float, ...] = ()
@@ -67,24 +68,34 @@ class Config:
             ("epochs", self.epochs >= 1, "1 or more"),
             ("batch_size", self.batch_size >= 1, "1 or more"),
             ("momentum", 0 <= self.momentum < 1, "from 0 to below 1"),
-            ("learning_rate", 0 <= self.learning_rate < math.inf, "0 or more"),
+            ("learning_rate", 0 <= self.learning_rate <= LARGEST, "from 0 to 3e38"),
             ("warmup_steps", self.warmup_steps >= 0, "0 or more"),
-            ("weight_decay", 0 <= self.weight_decay < math.inf, "0 or more"),
-            ("global_clipnorm", 0 <= self.global_clipnorm < math.inf, "0 or more"),
+            ("weight_decay", 0 <= self.weight_decay <= LARGEST, "from 0 to 3e38"),
+            ("global_clipnorm", 0 <= self.global_clipnorm <= LARGEST, "from 0 to 3e38"),
             ("gradient_accumulation_steps", self.gradient_accumulation_steps >= 1, "1 or more"),
-            ("ema_momentum", 0 <= self.ema_momentum < 1, "from 0 to below 1"),
+            ("ema_momentum", 0 <= self.ema_momentum <= 0.999999, "from 0 to 0.999999"),
             ("label_smoothing", 0 <= self.label_smoothing < 1, "from 0 to below 1"),
-            ("class_weight", all(0 <= w < math.inf for w in self.class_weight), "0 or more each"),
+            ("class_weight", all(0 <= w <= LARGEST for w in self.class_weight), "from 0 to 3e38"),
             ("dropout", 0 <= self.dropout < 1, "from 0 to below 1"),
 # {% if add_loss %}
-            ("activity_regularization", 0 <= self.activity_regularization < math.inf, "0 or more"),
+            (
+                "activity_regularization",
+                0 <= self.activity_regularization <= LARGEST,
+                "from 0 to 3e38",
+            ),
 # {% endif %}
             ("patience", self.patience >= 0, "0 or more"),
             ("seed", 0 <= self.seed < 2**32, "from 0 to 4294967295"),
             # What would have no effect is refused, not ignored.
             ("momentum", self.optimizer == "sgd" or self.momentum == 0.9, "left out without sgd"),
             ("weight_decay", self.optimizer != "adamw" or self.weight_decay, "above 0 for adamw"),
+            ("patience", self.patience < self.epochs or not self.patience, "less than --epochs"),
             ("monitor", self.patience or self.monitor == "val_loss", "left out without --patience"),
+            (
+                "monitor_mode",
+                self.patience or self.monitor_mode == "auto",
+                "left out without --patience",
+            ),
         ):
             if not good:
                 flag = "--" + name.replace("_", "-")

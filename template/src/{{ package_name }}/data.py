@@ -90,6 +90,7 @@ def load_dataset(config: Config) -> Dataset:
     mean, variance = statistics(train)
     for name in splits.keys() - {"train"}:
         statistics(splits[name])  # a NaN is better found now than after the first epoch
+    check_weight(train)
     return Dataset(
         train,
         splits.get("validation"),
@@ -104,6 +105,7 @@ def load_dataset(config: Config) -> Dataset:
 def load_splits(config: Config) -> dict[str, Split]:
     """The splits of a dataset by name, checked as far as that takes no pass over the inputs."""
     arrays = load_arrays(config.dataset)
+    check_names(arrays)
     splits = {name: load_split(arrays, name) for name in SPLITS if has_split(arrays, name)}
     train = splits["train"]
     num_classes = int(train.y.max()) + 1
@@ -125,7 +127,19 @@ def load_splits(config: Config) -> dict[str, Split]:
             )
     if "validation" not in splits:
         splits = hold_out(splits, config.validation_fraction)
-    return repeat_few(splits, config.overfit) if config.overfit else splits
+    if config.overfit:
+        splits = repeat_few(splits, config.overfit)
+    for split in splits.values():
+        check_weight(split)
+    return splits
+
+
+def check_names(arrays: dict[str, np.ndarray]) -> None:
+    """Raise a `UserError` for an array that has nearly the name of one that would be used."""
+    names = [f"{kind}_{split}" for split in SPLITS for kind in "xyw"]
+    for name in arrays:
+        if name[:2] in ("x_", "y_", "w_") and name not in names:
+            raise UserError(f"the dataset has {name}, which is none of {', '.join(names)}")
 
 
 def has_split(arrays: dict[str, np.ndarray], name: str) -> bool:
@@ -136,8 +150,13 @@ def hold_out(splits: dict[str, Split], fraction: float) -> dict[str, Split]:
     """Take a validation split from the training rows, the same one whatever the seed."""
     train = splits["train"]
     size = round(fraction * len(train.rows))
-    if size == 0:
+    if fraction == 0:
         return splits
+    if not 0 < size < len(train.rows):
+        raise UserError(
+            f"--validation-fraction {fraction} takes {size} of {len(train.rows)} rows: give a "
+            "share that leaves some on both sides, or 0 for no validation"
+        )
     order = np.random.default_rng(0).permutation(train.rows)
     return splits | {
         "train": train._replace(rows=np.sort(order[size:])),
@@ -167,8 +186,6 @@ def weigh_classes(split: Split, class_weight: tuple[float, ...]) -> Split:
     weight = np.asarray(class_weight, np.float32)[split.y]
     if split.weight is not None:
         weight *= split.weight
-    if not weight[split.rows].any():
-        raise UserError("--class-weight must leave a row to train on that has some weight")
     return split._replace(weight=weight)
 
 
@@ -200,11 +217,23 @@ def load_split(arrays: dict[str, np.ndarray], name: str) -> Split:
                 f"w_{name} must be numbers of shape {list(y.shape)}, "
                 f"not {weight.dtype} of shape {list(weight.shape)}"
             )
-        if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-            raise UserError(f"w_{name} must be finite, nowhere below 0, and somewhere above")
+        weight = to_float32(weight)
+        if not (weight >= 0).all():
+            raise UserError(f"w_{name} must be 0 or more, in every row")
     if x.ndim == 3:
         x = x[..., np.newaxis]
     return Split(name, x, y, weight, np.arange(len(y)))
+
+
+def check_weight(split: Split) -> None:
+    """Raise a `UserError` if no mean can be taken by the weights of the rows."""
+    if split.weight is not None:
+        total = split.weight[split.rows].sum(dtype=np.float64)
+        if not 0 < total <= np.finfo(np.float32).max:
+            raise UserError(
+                f"the weights of the {split.name} split add up to {total}: "
+                "the sum must be above 0, and finite in float32"
+            )
 
 
 def statistics(split: Split, chunk: int = 1024) -> tuple[np.ndarray, np.ndarray]:
@@ -248,7 +277,7 @@ def load_arrays(dataset: str) -> dict[str, np.ndarray]:
     if dataset in DOWNLOADS:
         return download(dataset)
     path = Path(dataset)
-    if path.is_dir():
+    if dataset and path.is_dir():
         return {file.stem: read_array(file) for file in sorted(path.glob("*.npy"))}
     if path.suffix == ".npz" and path.exists():
         return read_archive(path)

@@ -37,7 +37,8 @@ def update(memory: EarlyStopping, config: Config, results: dict[str, float]) -> 
     mode = config.monitor_mode
     if mode == "auto":
         mode = "min" if config.monitor.endswith("loss") else "max"
-    if math.isnan(best) or (value < best if mode == "min" else value > best):
+    better = value < best if mode == "min" else value > best
+    if better or (math.isnan(best) and not math.isnan(value)):
         return EarlyStopping(value, 0)
     return EarlyStopping(best, memory.wait + 1)
 

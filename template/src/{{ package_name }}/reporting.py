@@ -65,8 +65,8 @@ class Report:
         """One step was taken."""
         self.bar.advance(self.task)
 
-    def epoch(self, epoch: int, results: dict[str, float]) -> None:
-        """Epoch number `epoch`, counted from 0, ended with these results."""
+    def epoch(self, epoch: int, results: dict[str, float], updates: int) -> None:
+        """Epoch number `epoch`, counted from 0, ended with these results, after all `updates`."""
         now = time.perf_counter()
         rate = self.steps_per_epoch * self.batch_size / (now - self.began)
         self.began = now
@@ -75,7 +75,7 @@ class Report:
             "epoch": epoch + 1,
             "step": step,
             **results,
-            "learning_rate": float(self.schedule(step - 1)),  # that of the epoch's last step
+            "learning_rate": float(self.schedule(max(updates - 1, 0))),  # that of the last update
             "examples_per_second": round(rate, 1),
         }
         with self.path.open("a", encoding="utf-8", newline="") as file:

@@ -10,10 +10,12 @@ import dataclasses
 import importlib.metadata
 import itertools
 import json
+import math
 import platform
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import keras
 
@@ -64,18 +66,53 @@ def load_config(run_dir: Path) -> Config:
     path = run_dir / "config.json"
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["config"]
-        for name, value in values.items():
-            values[name] = tuple(value) if isinstance(value, list) else value
-        config = Config(**values)
-        for field in dataclasses.fields(config):
-            value, kind = getattr(config, field.name), type(field.default)
-            if not isinstance(value, int | float if kind is float else kind):
-                raise TypeError(f"{field.name} must be of type {kind.__name__}, not {value!r}")
-        return config
+        return Config(**{name: checked(name, value) for name, value in values.items()})
     except FileNotFoundError as error:
         raise UserError(f"{run_dir} holds no run: there is no {path}") from error
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
+
+
+def checked(name: str, value: Any) -> Any:
+    """A value of config.json as its field wants it, or a `TypeError`."""
+    kind = get_type_hints(Config).get(name)
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        raise TypeError(f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(value)
+    for simple, good in ((int, int), (float, int | float), (str, str)):
+        if kind is simple and (isinstance(value, bool) or not isinstance(value, good)):
+            raise TypeError(f"{name} must be of type {simple.__name__}, not {value!r}")
+    return value
+
+
+def check_model(model: keras.Model) -> None:
+    """Raise a `UserError`, before it is trained, if a model could not be saved and loaded."""
+    try:
+        described = keras.saving.serialize_keras_object(model)
+    except Exception as error:  # from any get_config, or the lack of one
+        raise UserError(
+            f"the model cannot be saved: {error.__class__.__name__} in get_config; give each class "
+            "of its own whose __init__ takes more than plain values a get_config"
+        ) from error
+    for name in unregistered(described):
+        raise UserError(
+            f"{name} could not be loaded once it is saved: put the decorator "
+            "@keras.saving.register_keras_serializable(package=__package__) before the class"
+        )
+
+
+def unregistered(described: Any) -> Iterator[str]:
+    """The classes, neither of Keras nor registered with it, in what Keras says of an object."""
+    if isinstance(described, dict):
+        name = described.get("registered_name") or ""
+        own = name and (described.get("module") or "keras").split(".")[0] != "keras"
+        if own and keras.saving.get_registered_object(name) is None:
+            yield name
+        described = list(described.values())
+    if isinstance(described, list | tuple):
+        for part in described:
+            yield from unregistered(part)
 
 
 def save_model(run_dir: Path, model: keras.Model) -> None:
@@ -97,7 +134,11 @@ def load_model(run_dir: Path) -> keras.Model:
 
 
 def save_evaluation(run_dir: Path, evaluation: dict[str, Any]) -> None:
-    """Write evaluation.json."""
+    """Write evaluation.json; what is not finite becomes null, as JSON has no word for it."""
+    evaluation = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in evaluation.items()
+    }
     (run_dir / "evaluation.json").write_text(to_json(evaluation), encoding="utf-8")
 
 
