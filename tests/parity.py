@@ -510,7 +510,7 @@ def run_project(case: Case, path: Path) -> None:
 
         return wrapper
 
-    def epoch(self: Any, number: int, logs: dict[str, float]) -> None:
+    def epoch(self: Any, number: int, logs: dict[str, float], updates: int) -> None:
         for name, value in logs.items():
             results.setdefault(name, []).append(value)
 
