@@ -191,6 +191,19 @@ def regularized() -> keras.Model:
     return keras.Model(inputs, K.Dense(10, bias_regularizer="l1")(K.Dropout(0.3)(x)))
 
 
+def constrained() -> keras.Model:
+    inputs = keras.Input((64,))
+    x = K.Dense(24, activation="relu", kernel_constraint=keras.constraints.MaxNorm(0.5))(inputs)
+    return keras.Model(inputs, K.Dense(10, bias_constraint="non_neg")(x))
+
+
+def partly_frozen() -> keras.Model:
+    model = dense()
+    for layer in model.layers[:3]:  # with its BatchNormalization
+        layer.trainable = False
+    return model
+
+
 class Penalty(K.Layer):
     def call(self, x: Any) -> Any:
         self.add_loss(1e-2 * keras.ops.mean(keras.ops.square(x)))
@@ -413,6 +426,14 @@ CASES = {
         ],
     ),
     "regularizers": Case(build_model=regularized),
+    "constraints": Case(build_model=constrained),
+    "frozen layers": Case(build_model=partly_frozen),
+    "constraints, optax": Case(
+        build_model=constrained,
+        build_optimizer=lambda *_: OptaxOptimizer(optax.sgd(0.05, momentum=0.9)),
+        same_optimizer=False,
+        tolerance=CPU_ROUNDING,
+    ),
     "nested penalties": Case(
         build_model=nested_penalties,
         tolerance=CPU_ROUNDING,  # gradients of several penalties are added in another order

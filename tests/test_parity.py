@@ -68,11 +68,12 @@ def test_a_project_trains_as_keras_does(outcomes, training_loop, case):
         )
 
 
-def test_the_cases_train(outcomes):
-    """They move the weights, and no two cases with the same model end alike."""
+def test_the_cases_differ(outcomes):
+    """No two end alike on the side of Keras, to which Optax is SGD: each option has an effect."""
     ends = {}
     for case in CASES:
-        with np.load(outcomes("keras") / f"{case}.npz") as arrays:
-            assert np.isfinite(json.loads(str(arrays["history"]))["loss"]).all()
-            ends[case] = tuple(arrays[name].tobytes() for name in arrays.files if "weight" in name)
-    assert len(set(ends.values())) == len(CASES)
+        if "optax" not in case:
+            with np.load(outcomes("keras") / f"{case}.npz") as arrays:
+                names = [name for name in arrays.files if "weight" in name]
+                ends[case] = b"".join(arrays[name].tobytes() for name in names)
+    assert len(set(ends.values())) == len(ends)
