@@ -9,11 +9,14 @@ itself offers; the project lends it nothing but the model, the batches and their
 
 import dataclasses
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+os.environ["KERAS_BACKEND"] = "jax"  # before Keras is imported
 
 import jax
 import keras
@@ -487,7 +490,7 @@ def load_dataset(case: Case, cfg: config.Config) -> data.Dataset:
         )
     ]
     if cfg.class_weight:
-        splits[0] = data.weigh_classes(splits[0], cfg.class_weight)
+        splits[0] = data.weigh_classes(splits[0], cfg.class_weight, num_classes=10)
     return data.Dataset(*splits, None, (64,), 10, [], [])
 
 

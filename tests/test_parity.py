@@ -6,12 +6,10 @@ averages, counters, loss scales) and seeds are compared at the end, results afte
 
 import ast
 import json
-import os
-import sys
 
 import numpy as np
 import pytest
-from helpers import ROOT, locked, run
+from helpers import ROOT, locked, run_python
 
 SCRIPT = ROOT / "tests/parity.py"
 # Read, not imported: it would load Keras into the process of the tests.
@@ -35,11 +33,7 @@ def outcomes(render, shared):
                 project = render(shared / f"parity-{side}-project/my-project", training_loop=loop)
                 folder.mkdir()
                 driver = "keras" if side == "keras" else "project"
-                environment = os.environ | {
-                    "PYTHONPATH": str(project / "src"),
-                    "KERAS_BACKEND": "jax",
-                }
-                run(sys.executable, SCRIPT, driver, folder, cwd=project, env=environment)
+                run_python(project, SCRIPT, driver, folder)
         return folder
 
     return outcomes

@@ -273,17 +273,17 @@ def test_a_model_that_cannot_be_saved_is_not_trained(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_learning_rate_is_that_of_the_last_update(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def replace_task(
+    monkeypatch: pytest.MonkeyPatch, compute_loss: Callable[[Any, Any], Any], labels: list[int]
 ) -> None:
-    """Not of the last step: it may have been skipped, as its gradients overflowed in float16."""
+    """Let `train` take a small model, a loss per row, and a batch of equal rows for each label."""
 
     class Loss(keras.losses.Loss):
         def call(self, y_true: Any, y_pred: Any) -> Any:
-            return y_pred[:, 0] * keras.ops.where(y_true[:, 0] > 0, 1.0, float("inf"))
+            return compute_loss(y_true[:, 0], y_pred[:, 0])
 
     def batches(*_: Any) -> Iterator[steps.Batch]:
-        for label in [0] * 5 + [1] * 6:
+        for label in labels:
             x, y = np.ones((4, 8, 8, 1), "float32"), np.full((4, 1), label, "float32")
             yield steps.Batch(x, y, np.ones(4, "float32"))
 
@@ -295,6 +295,17 @@ def test_the_learning_rate_is_that_of_the_last_update(
 # {% if metrics %}
     monkeypatch.setattr(train, "build_metrics", list)
 # {% endif %}
+
+
+def test_the_learning_rate_is_that_of_the_last_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of the last step: it may have been skipped, as its gradients overflowed in float16."""
+
+    def compute_loss(label: Any, prediction: Any) -> Any:
+        return prediction * keras.ops.where(label > 0, 1.0, float("inf"))
+
+    replace_task(monkeypatch, compute_loss, [0] * 5 + [1] * 6)
     config = dataclasses.replace(CONFIG, epochs=1, dtype="float16", validation_fraction=0)
     (row,) = read_metrics(train.train(config, tmp_path / "run"))
     assert row["learning_rate"] == pytest.approx(0.002 * (1 + np.cos(np.pi * 5 / 11)) / 2, rel=1e-5)
@@ -354,23 +365,10 @@ def test_a_few_rows_are_learned_by_heart(tmp_path: Path) -> None:
 def test_a_nan_is_traced_to_its_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The step is named, and the line: here the loss, of the second batch alone."""
 
-    class Loss(keras.losses.Loss):
-        def call(self, y_true: Any, y_pred: Any) -> Any:
-            return keras.ops.log(y_true[:, 0]) + 0 * y_pred[:, 0]
+    def compute_loss(label: Any, prediction: Any) -> Any:
+        return keras.ops.log(label) + 0 * prediction
 
-    def batches(*_: Any) -> Iterator[steps.Batch]:
-        for label in (1, -1, 1):
-            x, y = np.ones((4, 8, 8, 1), "float32"), np.full((4, 1), label, "float32")
-            yield steps.Batch(x, y, np.ones(4, "float32"))
-
-    layers = [keras.layers.Flatten(), keras.layers.Dense(2)]
-    model = keras.Sequential([keras.Input((8, 8, 1)), *layers])
-    monkeypatch.setattr(train, "build_model", lambda *_: model)
-    monkeypatch.setattr(data, "training_batches", batches)
-    monkeypatch.setattr(train, "build_loss", lambda _: Loss())
-# {% if metrics %}
-    monkeypatch.setattr(train, "build_metrics", list)
-# {% endif %}
+    replace_task(monkeypatch, compute_loss, [1, -1, 1])
     message = r"arises in step 2, at steps.py:\d+ in .*nan.* encountered in log"
     with pytest.raises(UserError, match=message):
         train.train(CONFIG, tmp_path / "run", debug_nans=True)

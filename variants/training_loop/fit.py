@@ -1,6 +1,6 @@
 """Train and evaluate, by Keras' fit and evaluate over a model that takes our steps."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     trainer = Trainer(model, loss_fn, metrics, optimizer)
     if debug_nans:
         trainer.take_train_step = debugging.stop_at_nan(trainer.take_train_step)
+        trainer.take_test_step = jax.jit(trainer.take_test_step)  # Keras, run eagerly, does not
     trainer.compile(optimizer=optimizer, auto_scale_loss=False, run_eagerly=debug_nans)
     validation_batches = None
     if dataset.validation:
@@ -94,6 +95,7 @@ class Trainer(keras.Model):
         self.take_train_step: debugging.TrainStep = partial(
             steps.train_step, model=model, optimizer=optimizer, loss_fn=loss_fn, metrics=metrics
         )
+        self.take_test_step: Callable[[steps.EvaluationState, steps.Batch], steps.EvaluationState]
         self.take_test_step = partial(
             steps.test_step, model=model, loss_fn=loss_fn, metrics=metrics
         )

@@ -85,18 +85,19 @@ def load_dataset(config: Config) -> Dataset:
         raise UserError(
             f"--batch-size {config.batch_size} is more than the {len(train.rows)} rows to train on"
         )
+    num_classes = int(train.y.max()) + 1
     if config.class_weight:
-        train = weigh_classes(train, config.class_weight)
+        train = weigh_classes(train, config.class_weight, num_classes)
+        check_weight(train)
     mean, variance = statistics(train)
     for name in splits.keys() - {"train"}:
         statistics(splits[name])  # a NaN is better found now than after the first epoch
-    check_weight(train)
     return Dataset(
         train,
         splits.get("validation"),
         splits.get("test"),
         input_shape=train.x.shape[1:],
-        num_classes=int(train.y.max()) + 1,
+        num_classes=num_classes,
         mean=mean.tolist(),
         variance=variance.tolist(),
     )
@@ -176,9 +177,8 @@ def repeat_few(splits: dict[str, Split], few: int) -> dict[str, Split]:
     }
 
 
-def weigh_classes(split: Split, class_weight: tuple[float, ...]) -> Split:
+def weigh_classes(split: Split, class_weight: tuple[float, ...], num_classes: int) -> Split:
     """Multiply the weight of each row by that of its class."""
-    num_classes = int(split.y.max()) + 1
     if len(class_weight) != num_classes:
         raise UserError(
             f"--class-weight must be {num_classes} numbers, one a class, not {len(class_weight)}"

@@ -214,8 +214,8 @@ def build(
         )
     optimizer.build(model.trainable_variables)
 # {% if metrics %}
+    zeros = jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), y_pred)
     for metric in metrics[1:]:
-        zeros = jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), y_pred)
         metric.update_state(batch.y, zeros, sample_weight=batch.weight)
         metric.reset_state()
 # {% endif %}
