@@ -325,6 +325,8 @@ CASES = {
     "average": Case(
         {"ema_momentum": 0.9}, lambda: SGD(**sgd, use_ema=True, ema_momentum=0.9), **swap
     ),
+    "steps in a loop": Case({"steps_per_execution": 4}, tolerance=CPU_ROUNDING),
+    "steps unrolled": Case({"steps_per_execution": 4, "unroll": True}, tolerance=CPU_ROUNDING),
     "bfloat16": Case({"dtype": "bfloat16"}),
     "float16": Case({"dtype": "float16"}),
     "class weights": Case(
@@ -472,7 +474,13 @@ CASES = {
 
 
 def make_config(case: Case) -> config.Config:
-    fields = {"optimizer": "sgd", "learning_rate": 0.05, "schedule": "constant"} | case.fields
+    fields = {
+        "optimizer": "sgd",
+        "learning_rate": 0.05,
+        "schedule": "constant",
+        "steps_per_execution": 1,
+        **case.fields,
+    }
     return config.Config(epochs=EPOCHS, batch_size=BATCH_SIZE, seed=5, **fields)
 
 
@@ -495,7 +503,7 @@ def load_dataset(case: Case, cfg: config.Config) -> data.Dataset:
 
 
 def gather(split: data.Split, rows: np.ndarray) -> Any:
-    weight = np.ones(len(rows), "float32") if split.weight is None else split.weight[rows]
+    weight = np.ones(rows.shape, "float32") if split.weight is None else split.weight[rows]
     return steps.Batch(take(split.x, rows), take(split.y, rows), weight)
 
 
@@ -538,9 +546,18 @@ def run_project(case: Case, path: Path) -> None:
         for name, value in logs.items():
             results.setdefault(name, []).append(value)
 
+    def training_batches(split: data.Split, cfg: config.Config, epoch: int) -> Any:
+        order = np.random.default_rng((cfg.seed, epoch)).permutation(split.rows)
+        for start in range(0, len(order), BATCH_SIZE):
+            yield gather(split, order[np.newaxis, start : start + BATCH_SIZE])
+
     def steps_per_epoch(split: data.Split, batch_size: int) -> int:
         return -(-len(split.rows) // batch_size)
 
+    partial = [
+        (data, "training_batches", training_batches),
+        (data, "steps_per_epoch", steps_per_epoch),
+    ]
     patches = [
         (run_directory, "check_model", lambda _: None),
         (run_directory, "save_model", lambda *_: None),
@@ -559,7 +576,7 @@ def run_project(case: Case, path: Path) -> None:
         (data, "load_dataset", lambda _: load_dataset(case, cfg)),
         (data, "gather", gather),
         (reporting.Report, "epoch", epoch),
-        *([(data, "steps_per_epoch", steps_per_epoch)] if case.partial else []),
+        *(partial if case.partial else []),
     ]
     originals = [(owner, name, getattr(owner, name)) for owner, name, _ in patches]
     try:

@@ -128,6 +128,21 @@ MUTATIONS = {
     "metrics are built too late": Mutation(
         STEPS, "    for metric in metrics[1:]:", "    for metric in []:"
     ),
+    # Several steps in one call
+    "every step has the same batch": Mutation(
+        STEPS,
+        "lambda state, batch: (step(state, batch), None)",
+        "lambda s, _: (step(s, first), None)",
+    ),
+    "a single step is a loop": Mutation(STEPS, "if len(batches.weight) == 1:", "if False:"),
+    "convolutions are in a loop": Mutation(STEPS, "unroll = convolves and", "unroll = False and"),
+    "the batches that fill no stack are dropped": Mutation(
+        DATA, "itertools.chain(stacks, batches[steps - single :])", "stacks"
+    ),
+    "the rows that fill a batch up count": Mutation(
+        DATA, "    batch.weight[len(rows) :] = 0\n", "", always=True
+    ),
+    "a short last batch in evaluation": Mutation(DATA, "np.resize(rows, batch_size)", "rows"),
     # The optimizer
     "the learning rate is baked in": Mutation(
         OPTIMIZER, "rate, decay = schedule,", "rate, decay = float(schedule(0)),", always=True
@@ -201,7 +216,7 @@ MUTATIONS = {
         FIT,
     ),
     "no donation": Mutation(
-        TRAIN, "jax.jit(train_step, donate_argnums=0)", "jax.jit(train_step)", SCRATCH
+        TRAIN, "jax.jit(train_steps, donate_argnums=0)", "jax.jit(train_steps)", SCRATCH
     ),
     "donation without a copy": Mutation(
         TRAIN,
@@ -212,8 +227,8 @@ MUTATIONS = {
     ),
     "a trace for each batch": Mutation(
         TRAIN,
-        "                state = train_step(state, batch)\n",
-        "                jax.clear_caches()\n                state = train_step(state, batch)\n",
+        "                state = train_steps(state, batches)\n",
+        "                jax.clear_caches()\n                state = train_steps(state, batches)\n",
         SCRATCH,
     ),
     "a trace for each epoch": Mutation(
@@ -222,11 +237,9 @@ MUTATIONS = {
         "        self.model.make_train_function(force=True)\n        self.report.epoch(epoch,",
         FIT,
     ),
-    "each epoch has the same order": Mutation(
-        TRAIN, "config.batch_size, config.seed, epoch", "config.batch_size, config.seed, 0"
-    ),
+    "each epoch has the same order": Mutation(TRAIN, "config, epoch)", "config, 0)"),
     "the order ignores the seed": Mutation(
-        TRAIN, "config.batch_size, config.seed, epoch", "config.batch_size, 0, epoch"
+        DATA, "default_rng((config.seed, epoch))", "default_rng((0, epoch))"
     ),
     "patience has no end": Mutation(STOPPING, "0 < config.patience <= memory.wait", "False"),
     "the run goes on after its end": Mutation(

@@ -83,7 +83,7 @@ def evaluation_state(parts: Parts) -> steps.EvaluationState:
 
 @pytest.fixture(scope="session")
 def config() -> Config:
-    return Config(batch_size=32)
+    return Config(batch_size=32, steps_per_execution=1)
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +93,8 @@ def dataset(config: Config) -> data.Dataset:
 
 @pytest.fixture(scope="session")
 def batches(config: Config, dataset: data.Dataset) -> list[steps.Batch]:
-    return list(data.training_batches(dataset.train, config.batch_size, config.seed, epoch=0))
+    stacks = data.training_batches(dataset.train, config, epoch=0)
+    return [jax.tree.map(lambda stack: stack[0], batches) for batches in stacks]
 
 
 @pytest.fixture(scope="session")

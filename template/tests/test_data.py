@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from {{ package_name }} import data
+from {{ package_name }} import data, steps
 from {{ package_name }}.config import Config
 from {{ package_name }}.errors import UserError
 
@@ -28,8 +28,8 @@ def load(folder: Path, arrays: Arrays, **fields: object) -> data.Dataset:
 
 
 def rows_of(split: data.Split, seed: int, epoch: int) -> list[int]:
-    batches = data.training_batches(split, 8, seed, epoch)
-    return [int(row) for batch in batches for row in batch.x[:, 0, 0, 0]]
+    batches = data.training_batches(split, Config(batch_size=8, seed=seed), epoch)
+    return [int(row) for batch in batches for row in batch.x[..., 0, 0, 0].flat]
 
 
 def test_the_order_depends_on_seed_and_epoch_alone(tmp_path: Path) -> None:
@@ -48,18 +48,42 @@ def test_training_drops_the_rows_that_fill_no_batch(tmp_path: Path) -> None:
     assert set(rows) <= set(train.rows)
 
 
-def test_evaluation_sees_every_row_once(tmp_path: Path) -> None:
-    """In order, with a last batch as short as it has to be."""
-    train = load(tmp_path, make_arrays(), validation_fraction=0.1).train
+@pytest.mark.parametrize(
+    ("steps_per_execution", "sizes"),
+    [(1, [1] * 7), (3, [3, 3, 1]), (4, [4, 1, 1, 1]), (7, [7]), (8, [1] * 7)],
+)
+def test_batches_come_in_stacks(tmp_path: Path, steps_per_execution: int, sizes: list[int]) -> None:
+    """Of two sizes at most, as each has to be compiled; the batches themselves are the same."""
+    train = load(tmp_path, make_arrays(60), validation_fraction=0).train
+    config = Config(batch_size=8, steps_per_execution=steps_per_execution)
+    batches = list(data.training_batches(train, config, epoch=0))
+    assert [batch.weight.shape for batch in batches] == [(size, 8) for size in sizes]
+    assert data.executions_per_epoch(train, config) == len(sizes)
+    singly = data.training_batches(train, Config(batch_size=8, steps_per_execution=1), epoch=0)
+    for name, arrays, expected in zip(
+        steps.Batch._fields, zip(*batches, strict=True), zip(*singly, strict=True), strict=True
+    ):
+        np.testing.assert_array_equal(np.concatenate(arrays), np.concatenate(expected), name)
+
+
+def test_evaluation_counts_every_row_once(tmp_path: Path) -> None:
+    """In order, in batches of one shape; the last has some of its rows again, of weight 0."""
+    arrays = make_arrays() | {"w_train": np.linspace(0.5, 1, 40)}
+    train = load(tmp_path, arrays, validation_fraction=0.1).train
     batches = list(data.evaluation_batches(train, 8))
-    assert [len(batch.y) for batch in batches] == [8, 8, 8, 8, 4]
-    assert [row for batch in batches for row in batch.x[:, 0, 0, 0]] == list(train.rows)
+    assert [len(batch.y) for batch in batches] == [8] * 5
+    rows = np.concatenate([batch.x[:, 0, 0, 0] for batch in batches])
+    weight = np.concatenate([batch.weight for batch in batches])
+    assert list(rows) == [*train.rows, *train.rows[-4:]]
+    np.testing.assert_allclose(weight[:36], arrays["w_train"][train.rows], rtol=1e-6)
+    assert list(weight[36:]) == [0] * 4
 
 
 def test_a_batch_keeps_inputs_labels_and_weights_together(tmp_path: Path) -> None:
     arrays = make_arrays() | {"w_train": np.linspace(0, 1, 40)}
-    for batch in data.training_batches(load(tmp_path, arrays).train, 8, seed=0, epoch=0):
-        rows = batch.x[:, 0, 0, 0].astype(int)
+    config = Config(batch_size=8)
+    for batch in data.training_batches(load(tmp_path, arrays).train, config, epoch=0):
+        rows = batch.x[..., 0, 0, 0].astype(int)
         np.testing.assert_array_equal(batch.y, arrays["y_train"][rows])
         np.testing.assert_allclose(batch.weight, arrays["w_train"][rows], rtol=1e-6)
         assert [str(array.dtype) for array in batch] == ["float32", "int32", "float32"]
@@ -97,13 +121,14 @@ def test_classes_are_weighed_in_training_alone(tmp_path: Path) -> None:
     """The weight of a row times the weight of its class."""
     arrays = make_arrays() | {"w_train": np.linspace(0.5, 1, 40)}
     dataset = load(tmp_path, arrays, class_weight=(1.0, 0.0, 2.0, 0.5))
-    for batch in data.training_batches(dataset.train, 8, seed=0, epoch=0):
-        rows = batch.x[:, 0, 0, 0].astype(int)
+    for batch in data.training_batches(dataset.train, Config(batch_size=8), epoch=0):
+        rows = batch.x[..., 0, 0, 0].astype(int)
         expected = arrays["w_train"][rows] * np.array([1.0, 0.0, 2.0, 0.5])[rows % 4]
         np.testing.assert_allclose(batch.weight, expected, rtol=1e-6)
     assert dataset.validation is not None
     (batch,) = data.evaluation_batches(dataset.validation, 8)
-    np.testing.assert_allclose(batch.weight, arrays["w_train"][dataset.validation.rows], rtol=1e-6)
+    rows = dataset.validation.rows
+    np.testing.assert_allclose(batch.weight[: len(rows)], arrays["w_train"][rows], rtol=1e-6)
 
 
 def test_overfit_repeats_a_few_rows(tmp_path: Path) -> None:

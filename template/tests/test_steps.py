@@ -3,6 +3,7 @@
 Break it while you change a step, and a test says which part of the state went wrong.
 """
 
+import functools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,11 @@ import numpy as np
 import pytest
 from conftest import Parts, evaluation_state, make_parts
 
-from {{ package_name }} import data, steps
+from {{ package_name }} import (
+    data,
+    debugging,
+    steps,
+)
 from {{ package_name }}.config import Config
 from {{ package_name }}.errors import UserError
 from {{ package_name }}.model import build_model
@@ -133,6 +138,55 @@ def test_a_shape_is_traced_once(parts: Parts, jitted: Jitted, batches: list[step
         for batch in cut(batches, 32, 32, 7):
             state = jitted(state, batch)
         assert jitted.traces == 2, "the step is traced again for a shape it has seen"
+
+
+@pytest.mark.parametrize("unroll", [True, False])
+def test_steps_in_one_call_are_those_of_many(
+    parts: Parts, jitted: Jitted, batches: list[steps.Batch], unroll: bool
+) -> None:
+    """But for the rounding of the compiler, which may order sums otherwise."""
+    state = parts.state
+    for batch in batches[:3]:
+        state = jitted(state, batch)
+    at_once = jax.jit(take_steps(parts, unroll))(parts.state, stack(batches[:3]))
+    for one, other in zip(jax.tree.leaves(at_once), jax.tree.leaves(state), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_one_step_is_no_loop(
+    parts: Parts, stepped: steps.TrainState, batches: list[steps.Batch]
+) -> None:
+    """It is the step itself, to the last bit."""
+    state = jax.jit(take_steps(parts, None))(parts.state, stack(batches[:1]))
+    for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(stepped), strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_convolutions_are_unrolled_on_a_cpu(batches: list[steps.Batch], rank: int) -> None:
+    """In a loop there, their gradients take many times as long; all else is compiled once."""
+    layers = [keras.layers.Flatten()] if rank == 1 else [keras.layers.Conv2D(2, 3)]
+    model = keras.Sequential([*layers, keras.layers.Flatten(), keras.layers.Dense(10)])
+    parts = make_parts(model, keras.optimizers.SGD(0.1), batches[0])
+    jaxpr = jax.make_jaxpr(take_steps(parts, None))(parts.state, stack(batches[:3])).jaxpr
+    (scan,) = [equation for equation in jaxpr.eqns if equation.primitive.name == "scan"]
+    unrolled = rank == 2 and jax.default_backend() == "cpu"
+    assert scan.params["unroll"] == (3 if unrolled else 1)
+
+
+def take_steps(parts: Parts, unroll: bool | None) -> debugging.TrainSteps:
+    return functools.partial(
+        steps.train_steps,
+        unroll=unroll,
+        model=parts.model,
+        optimizer=parts.optimizer,
+        loss_fn=parts.loss_fn,
+        metrics=parts.metrics,
+    )
+
+
+def stack(batches: list[steps.Batch]) -> steps.Batch:
+    return jax.tree.map(lambda *arrays: np.stack(arrays), *batches)
 
 
 def test_training_moves_weights_and_optimizer(parts: Parts, stepped: steps.TrainState) -> None:
@@ -363,9 +417,10 @@ from {{ package_name }}.optimizer import (
     build_schedule,
 )
 
-config = Config(batch_size=32)
+config = Config(batch_size=32, steps_per_execution=1)
 dataset = data.load_dataset(config)
-batches = list(data.training_batches(dataset.train, config.batch_size, config.seed, epoch=0))
+stacks = data.training_batches(dataset.train, config, epoch=0)
+batches = [jax.tree.map(lambda stack: stack[0], batches) for batches in stacks]
 optimizer = build_optimizer(config, build_schedule(config, total_steps=1000))
 parts = conftest.make_parts(build_model(config, dataset), optimizer, batches[0])
 with np.load("before.npz") as arrays:

@@ -27,7 +27,7 @@ from {{ package_name }}.errors import UserError
 from {{ package_name }}.model import build_model
 from {{ package_name }}.reporting import Report
 
-CONFIG = Config(epochs=3, batch_size=128, seed=1)
+CONFIG = Config(epochs=3, batch_size=128, steps_per_execution=3, seed=1)
 
 
 def read_metrics(run_dir: Path) -> list[dict[str, float]]:
@@ -44,6 +44,7 @@ class Run(NamedTuple):
 
     run_dir: Path
     traces: dict[str, int]  # how often JAX traced each step
+    executions: int
     donated: list[bool]  # after each call of a jitted step, whether the old state was gone
     orders: list[tuple[int, int]]  # the (seed, epoch) of each epoch's order
     optimizer: keras.optimizers.Optimizer
@@ -54,6 +55,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A short run on the digits."""
     traces = {"train_step": 0, "test_step": 0}
     donated: list[bool] = []
+    executions = []
     orders = []
     optimizers = []
 
@@ -67,21 +69,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
     jit = jax.jit
 
-    def watched_jit(function: Any, **options: Any) -> Any:
-        jitted = jit(function, **options)
+    class WatchedJit:
+        def __init__(self, function: Any, **options: Any) -> None:
+            self.jitted = jit(function, **options)
 
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            result = jitted(*args, **kwargs)
-            if isinstance(args[0], steps.TrainState):
-                donated.append(all(leaf.is_deleted() for leaf in jax.tree.leaves(args[0])))
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.jitted, name)
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            result = self.jitted(*args, **kwargs)
+            leaves = jax.tree.leaves(args[0])
+            if isinstance(args[0], steps.TrainState) and not isinstance(leaves[0], jax.core.Tracer):
+                donated.append(all(leaf.is_deleted() for leaf in leaves))
             return result
 
-        return wrapper
-
     def ordered(batches: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(split: data.Split, batch_size: int, seed: int, epoch: int) -> Any:
-            orders.append((seed, epoch))
-            return batches(split, batch_size, seed, epoch)
+        def wrapper(split: data.Split, config: Config, epoch: int) -> Any:
+            orders.append((config.seed, epoch))
+            return batches(split, config, epoch)
 
         return wrapper
 
@@ -89,14 +94,18 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         optimizers.append(optimizer.build_optimizer(*args))
         return optimizers[-1]
 
+    def execution(report: Report, *args: Any) -> None:
+        executions.append(report)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Report, "execution", execution)
         for name in traces:
             patch.setattr(steps, name, counted(getattr(steps, name)))
         patch.setattr(data, "training_batches", ordered(data.training_batches))
         patch.setattr(train, "build_optimizer", build_optimizer)
-        patch.setattr(jax, "jit", watched_jit)
+        patch.setattr(jax, "jit", WatchedJit)
         run_dir = train.train(CONFIG, tmp_path_factory.mktemp("run"))
-    return Run(run_dir, traces, donated, orders, optimizers[0])
+    return Run(run_dir, traces, len(executions), donated, orders, optimizers[0])
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +120,14 @@ def test_the_loss_falls(run_dir: Path) -> None:
 
 
 def test_steps_are_traced_once_a_shape(run: Run) -> None:
-    """One shape of batch in training, two in validation: a retrace per batch would be slow."""
-    assert run.traces == {"train_step": 1, "test_step": 2}
+    """Three steps at once and a single one in training, one shape in validation."""
+    assert run.traces == {"train_step": 2, "test_step": 1}
+
+
+def test_an_execution_takes_several_steps(run: Run) -> None:
+    """In each of the three epochs, ten steps in three calls of three, and one of one."""
+    assert run.executions == 3 * (3 + 1)
+    assert len(run.donated) in (0, run.executions)  # 0: Keras, which jits, does not tell
 
 
 def test_the_state_is_donated(run: Run) -> None:
@@ -162,7 +177,7 @@ def test_the_saved_model_is_the_trained_one(run_dir: Path) -> None:
 
 
 def test_evaluation_does_not_depend_on_the_batch_size(run_dir: Path) -> None:
-    """One batch of all rows, or many and a short last one: the same loss."""
+    """One batch of all rows, or many and a last one filled up: the same loss."""
     model, test = run_directory.load_model(run_dir), data.load_splits(CONFIG)["test"]
     whole = train.evaluate(dataclasses.replace(CONFIG, batch_size=len(test.rows)), model, test)
     assert train.evaluate(CONFIG, model, test) == pytest.approx(whole, rel=1e-5)
@@ -284,8 +299,8 @@ def replace_task(
 
     def batches(*_: Any) -> Iterator[steps.Batch]:
         for label in labels:
-            x, y = np.ones((4, 8, 8, 1), "float32"), np.full((4, 1), label, "float32")
-            yield steps.Batch(x, y, np.ones(4, "float32"))
+            x, y = np.ones((1, 4, 8, 8, 1), "float32"), np.full((1, 4, 1), label, "float32")
+            yield steps.Batch(x, y, np.ones((1, 4), "float32"))
 
     layers = [keras.layers.Flatten(), keras.layers.Dense(2)]
     model = keras.Sequential([keras.Input((8, 8, 1)), *layers])
@@ -306,7 +321,9 @@ def test_the_learning_rate_is_that_of_the_last_update(
         return prediction * keras.ops.where(label > 0, 1.0, float("inf"))
 
     replace_task(monkeypatch, compute_loss, [0] * 5 + [1] * 6)
-    config = dataclasses.replace(CONFIG, epochs=1, dtype="float16", validation_fraction=0)
+    config = dataclasses.replace(
+        CONFIG, epochs=1, dtype="float16", validation_fraction=0, steps_per_execution=1
+    )
     (row,) = read_metrics(train.train(config, tmp_path / "run"))
     assert row["learning_rate"] == pytest.approx(0.002 * (1 + np.cos(np.pi * 5 / 11)) / 2, rel=1e-5)
 
@@ -324,7 +341,7 @@ def test_the_model_outlives_its_training(tmp_path: Path, monkeypatch: pytest.Mon
         optimizers.append(optimizer.build_optimizer(*args))
         return optimizers[-1]
 
-    def interrupt(report: Report) -> None:
+    def interrupt(report: Report, *_: Any) -> None:
         raise Interrupted
 
     config = dataclasses.replace(CONFIG, epochs=1, ema_momentum=0.9)
@@ -333,7 +350,7 @@ def test_the_model_outlives_its_training(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(train, "build_model", lambda *_: model)
     monkeypatch.setattr(train, "build_optimizer", build_optimizer)
     with monkeypatch.context() as patch:
-        patch.setattr(Report, "step", interrupt)
+        patch.setattr(Report, "execution", interrupt)
         with pytest.raises(Interrupted):
             train.train(config, tmp_path / "interrupted")
     train.evaluate(config, model, test)

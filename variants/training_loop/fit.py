@@ -1,9 +1,10 @@
 """Train and evaluate, by Keras' fit and evaluate over a model that takes our steps."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import keras
@@ -18,12 +19,16 @@ from .model import build_model
 from .optimizer import build_optimizer, build_schedule
 from .reporting import Report
 
+T = TypeVar("T")
+
 
 def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False) -> Path:
     """Train a model as `config` says, and return the directory of the run.
 
     With `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
     """
+    if debug_nans:
+        config = dataclasses.replace(config, steps_per_execution=1, unroll=None)
     dataset = data.load_dataset(config)
     steps_per_epoch = data.steps_per_epoch(dataset.train, config.batch_size)
     keras.utils.set_random_seed(config.seed)
@@ -38,9 +43,9 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     run_directory.check_model(model)
     run_dir = run_directory.create(run_dir, config)
 
-    trainer = Trainer(model, loss_fn, metrics, optimizer)
+    trainer = Trainer(model, loss_fn, metrics, optimizer, config.unroll)
     if debug_nans:
-        trainer.take_train_step = debugging.stop_at_nan(trainer.take_train_step)
+        trainer.take_train_steps = debugging.stop_at_nan(trainer.take_train_steps)
         trainer.take_test_step = jax.jit(trainer.take_test_step)  # Keras, run eagerly, does not
     trainer.compile(optimizer=optimizer, auto_scale_loss=False, run_eagerly=debug_nans)
     validation_batches = None
@@ -53,10 +58,10 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
         trainer.fit(
             training_batches(dataset.train, config),
             epochs=config.epochs,
-            steps_per_epoch=steps_per_epoch,
+            steps_per_epoch=data.executions_per_epoch(dataset.train, config),
             shuffle=False,
             validation_data=validation_batches,
-            callbacks=callbacks,
+            callbacks=DirectCallbacks(callbacks, add_history=True, model=trainer),
             verbose=0,
         )
     run_directory.save_model(run_dir, model)
@@ -72,7 +77,7 @@ def evaluate(config: Config, model: keras.Model, split: data.Split) -> dict[str,
     return in_order(trainer.evaluate(batches, return_dict=True, verbose=0), metrics)
 
 
-def in_order(logs: dict[str, float], metrics: Sequence[keras.metrics.Metric]) -> dict[str, float]:
+def in_order(logs: dict[str, T], metrics: Sequence[keras.metrics.Metric]) -> dict[str, T]:
     """Return what Keras reports, which it sorts by the alphabet, in the order of the metrics."""
     names = [metric.name for metric in metrics]
     names += [f"val_{name}" for name in names]
@@ -88,12 +93,18 @@ class Trainer(keras.Model):
         loss_fn: steps.LossFn,
         metrics: Sequence[keras.metrics.Metric],
         optimizer: keras.optimizers.Optimizer | None = None,
+        unroll: bool | None = None,
     ) -> None:
         super().__init__()
         self.model = model
         self.step_metrics = metrics
-        self.take_train_step: debugging.TrainStep = partial(
-            steps.train_step, model=model, optimizer=optimizer, loss_fn=loss_fn, metrics=metrics
+        self.take_train_steps: debugging.TrainSteps = partial(
+            steps.train_steps,
+            unroll=unroll,
+            model=model,
+            optimizer=optimizer,
+            loss_fn=loss_fn,
+            metrics=metrics,
         )
         self.take_test_step: Callable[[steps.EvaluationState, steps.Batch], steps.EvaluationState]
         self.take_test_step = partial(
@@ -111,9 +122,9 @@ class Trainer(keras.Model):
     # Keras jits the steps and donates the state, a plain tuple of lists of arrays.
 
     def train_step(
-        self, state: tuple[list[jax.Array], ...], batch: steps.Batch
+        self, state: tuple[list[jax.Array], ...], batches: steps.Batch
     ) -> tuple[dict[str, jax.Array], tuple[list[jax.Array], ...]]:
-        new_state = self.take_train_step(steps.TrainState(*state), batch)
+        new_state = self.take_train_steps(steps.TrainState(*state), batches)
         return steps.compute_results(self.metrics, new_state.metrics_variables), tuple(new_state)
 
     def test_step(
@@ -126,7 +137,7 @@ class Trainer(keras.Model):
 def training_batches(split: data.Split, config: Config) -> Iterator[steps.Batch]:
     """The batches of all epochs; `fit` counts out each epoch's."""
     for epoch in range(config.epochs):
-        yield from data.training_batches(split, config.batch_size, config.seed, epoch)
+        yield from data.training_batches(split, config, epoch)
 
 
 class EvaluationBatches(keras.utils.PyDataset):
@@ -138,24 +149,32 @@ class EvaluationBatches(keras.utils.PyDataset):
         self.batch_size = batch_size
 
     def __len__(self) -> int:
-        return -(-len(self.split.rows) // self.batch_size)
+        return data.count_evaluation_batches(self.split, self.batch_size)
 
     def __getitem__(self, index: int) -> steps.Batch:
-        start = index * self.batch_size
-        return data.gather(self.split, self.split.rows[start : start + self.batch_size])
+        return data.evaluation_batch(self.split, self.batch_size, index)
+
+
+class DirectCallbacks(keras.callbacks.CallbackList):
+    """Callbacks that see the results of a step where they are, on the device.
+
+    Keras' own list has a thread fetch them after each step, whether or not anyone looks.
+    """
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, jax.Array] | None = None) -> None:
+        for callback in self.callbacks:
+            callback.on_train_batch_end(batch, logs)
 
 
 class ReportCallback(keras.callbacks.Callback):
-    """Tell the report of each step and each epoch."""
-
-    async_safe = True  # on_train_batch_end needs no logs, so Keras need not wait for them
+    """Tell the report of each execution and each epoch."""
 
     def __init__(self, report: Report) -> None:
         super().__init__()
         self.report = report
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        self.report.step()
+    def on_train_batch_end(self, batch: int, logs: dict[str, jax.Array] | None = None) -> None:
+        self.report.execution(lambda: in_order(logs or {}, self.model.metrics))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         results = in_order(logs or {}, self.model.metrics)

@@ -1,5 +1,6 @@
 """Train and evaluate, by loops of our own over the jitted steps."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
 
     With `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
     """
+    if debug_nans:
+        config = dataclasses.replace(config, steps_per_execution=1, unroll=None)
     dataset = data.load_dataset(config)
     steps_per_epoch = data.steps_per_epoch(dataset.train, config.batch_size)
     keras.utils.set_random_seed(config.seed)
@@ -39,15 +42,20 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     run_dir = run_directory.create(run_dir, config)
 
     test_step = jax.jit(partial(steps.test_step, model=model, loss_fn=loss_fn, metrics=metrics))
-    train_step: debugging.TrainStep = partial(
-        steps.train_step, model=model, optimizer=optimizer, loss_fn=loss_fn, metrics=metrics
+    train_steps: debugging.TrainSteps = partial(
+        steps.train_steps,
+        unroll=config.unroll,
+        model=model,
+        optimizer=optimizer,
+        loss_fn=loss_fn,
+        metrics=metrics,
     )
     if debug_nans:
-        train_step = debugging.stop_at_nan(train_step)
+        train_steps = debugging.stop_at_nan(train_steps)
     else:
-        train_step = jax.jit(train_step, donate_argnums=0)
+        train_steps = jax.jit(train_steps, donate_argnums=0)
 
-    # A donated state is gone after its step: begin with copies, and the model keeps its own.
+    # A donated state is gone after its call: begin with copies, and the model keeps its own.
     state = steps.TrainState(
         [jnp.copy(variable.value) for variable in model.trainable_variables],
         [jnp.copy(variable.value) for variable in model.non_trainable_variables],
@@ -58,11 +66,9 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     with Report(run_dir, config, schedule, steps_per_epoch) as report:
         for epoch in range(config.epochs):
             state = state._replace(metrics_variables=steps.initial_metrics(metrics))
-            for batch in data.training_batches(
-                dataset.train, config.batch_size, config.seed, epoch
-            ):
-                state = train_step(state, batch)
-                report.step()
+            for batches in data.training_batches(dataset.train, config, epoch):
+                state = train_steps(state, batches)
+                report.execution(partial(steps.compute_results, metrics, state.metrics_variables))
             results = to_floats(steps.compute_results(metrics, state.metrics_variables))
             if dataset.validation:
                 validation = run_test_steps(

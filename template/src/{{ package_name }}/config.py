@@ -22,6 +22,10 @@ class Config:
     """Passes over the training data."""
     batch_size: int = 64
     """Rows per step; training drops the rows of an epoch that fill no batch."""
+    steps_per_execution: int = 8
+    """Steps that the device takes in one call."""
+    unroll: bool | None = None
+    """Compile these steps one by one, not as a loop; None: for convolutions, on a CPU, alone."""
     optimizer: Literal["adam", "adamw", "lion", "sgd"] = "adam"
     """Rule of the update."""
     momentum: float = 0.9
@@ -67,6 +71,7 @@ class Config:
             ("overfit", self.overfit >= 0, "0 or more"),
             ("epochs", self.epochs >= 1, "1 or more"),
             ("batch_size", self.batch_size >= 1, "1 or more"),
+            ("steps_per_execution", self.steps_per_execution >= 1, "1 or more"),
             ("momentum", 0 <= self.momentum < 1, "from 0 to below 1"),
             ("learning_rate", 0 <= self.learning_rate <= LARGEST, "from 0 to 3e38"),
             ("warmup_steps", self.warmup_steps >= 0, "0 or more"),
@@ -90,6 +95,11 @@ class Config:
             ("momentum", self.optimizer == "sgd" or self.momentum == 0.9, "left out without sgd"),
             ("weight_decay", self.optimizer != "adamw" or self.weight_decay, "above 0 for adamw"),
             ("patience", self.patience < self.epochs or not self.patience, "less than --epochs"),
+            (
+                "unroll",
+                self.unroll is None or self.steps_per_execution > 1,
+                "left out with --steps-per-execution 1",
+            ),
             ("monitor", self.patience or self.monitor == "val_loss", "left out without --patience"),
             (
                 "monitor_mode",

@@ -6,6 +6,7 @@ optionally `x_test`, `y_test`, `x_validation`, `y_validation`, and the weight of
 `w_train`, `w_validation`, `w_test` [N]. A folder is memory-mapped, so it may exceed the memory.
 """
 
+import itertools
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -45,11 +46,24 @@ class Dataset(NamedTuple):
 # The order of the data
 
 
-def training_batches(split: Split, batch_size: int, seed: int, epoch: int) -> Iterator[Batch]:
-    """The batches of one epoch, in an order that depends on nothing but (seed, epoch)."""
-    order = np.random.default_rng((seed, epoch)).permutation(split.rows)
-    for step in range(steps_per_epoch(split, batch_size)):
-        yield gather(split, order[step * batch_size : (step + 1) * batch_size])
+def training_batches(split: Split, config: Config, epoch: int) -> Iterator[Batch]:
+    """The batches of one epoch, in an order that depends on nothing but (seed, epoch).
+
+    They come in stacks [K, B, ...] of K = steps_per_execution; those that fill no stack singly.
+    """
+    order = np.random.default_rng((config.seed, epoch)).permutation(split.rows)
+    steps = steps_per_epoch(split, config.batch_size)
+    batches = order[: steps * config.batch_size].reshape(steps, 1, config.batch_size)
+    single = steps % config.steps_per_execution
+    stacks = batches[: steps - single].reshape(-1, config.steps_per_execution, config.batch_size)
+    for rows in itertools.chain(stacks, batches[steps - single :]):
+        yield gather(split, rows)
+
+
+def executions_per_epoch(split: Split, config: Config) -> int:
+    """The number of stacks of batches, and of those that come singly."""
+    stacks, single = divmod(steps_per_epoch(split, config.batch_size), config.steps_per_execution)
+    return stacks + single
 
 
 def steps_per_epoch(split: Split, batch_size: int) -> int:
@@ -58,19 +72,31 @@ def steps_per_epoch(split: Split, batch_size: int) -> int:
 
 
 def evaluation_batches(split: Split, batch_size: int) -> Iterator[Batch]:
-    """Every row once; the last batch is as short as it must be, so that no loss is diluted."""
-    for start in range(0, len(split.rows), batch_size):
-        yield gather(split, split.rows[start : start + batch_size])
+    """Every row once, in batches of one shape."""
+    for index in range(count_evaluation_batches(split, batch_size)):
+        yield evaluation_batch(split, batch_size, index)
+
+
+def evaluation_batch(split: Split, batch_size: int, index: int) -> Batch:
+    """One of these batches; the last is filled up with its own rows again, of weight 0."""
+    rows = split.rows[index * batch_size : (index + 1) * batch_size]
+    batch = gather(split, np.resize(rows, batch_size))
+    batch.weight[len(rows) :] = 0
+    return batch
+
+
+def count_evaluation_batches(split: Split, batch_size: int) -> int:
+    return -(-len(split.rows) // batch_size)
 
 
 def gather(split: Split, rows: np.ndarray) -> Batch:
-    """The batch of the given row numbers [B]."""
+    """The batch of the given row numbers [B], or the stack of batches of [K, B]."""
     x = split.x[rows]
-    weight = np.ones(len(rows)) if split.weight is None else split.weight[rows]
+    weight = np.ones(rows.shape) if split.weight is None else split.weight[rows]
     return Batch(
-        x if x.dtype == np.uint8 else x.astype(np.float32),
-        split.y[rows].astype(np.int32),
-        weight.astype(np.float32),
+        x if x.dtype == np.uint8 else x.astype(np.float32, copy=False),
+        split.y[rows].astype(np.int32, copy=False),
+        weight.astype(np.float32, copy=False),
     )
 
 

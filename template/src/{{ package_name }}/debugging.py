@@ -11,25 +11,26 @@ import jax.numpy as jnp
 from . import steps
 from .errors import UserError
 
-TrainStep = Callable[[steps.TrainState, steps.Batch], steps.TrainState]
+TrainSteps = Callable[[steps.TrainState, steps.Batch], steps.TrainState]
 
 
-def stop_at_nan(train_step: TrainStep) -> TrainStep:
-    """Return the step, jitted, so that a state with a NaN ends in a `UserError` that says whence.
+def stop_at_nan(train_steps: TrainSteps) -> TrainSteps:
+    """Return the function, jitted, so that a state with a NaN ends in a `UserError`: whence it is.
 
-    Such a step is taken once more, from the state before it, one operation at a time.
+    It must be given single steps, of which a bad one is taken once more, from the state before it,
+    one operation at a time.
     """
-    jitted = jax.jit(train_step)
+    jitted = jax.jit(train_steps)
     number = 0
 
-    def checked(state: steps.TrainState, batch: steps.Batch) -> steps.TrainState:
+    def checked(state: steps.TrainState, batches: steps.Batch) -> steps.TrainState:
         nonlocal number
         number += 1
-        new_state = jitted(state, batch)
+        new_state = jitted(state, batches)
         if has_nan(new_state):
             try:
                 with jax.disable_jit(), jax.debug_nans(True):
-                    train_step(state, batch)
+                    train_steps(state, batches)
             except FloatingPointError as error:
                 raise UserError(
                     f"the first NaN arises in step {number}, at {whence(error)}"

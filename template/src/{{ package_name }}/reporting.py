@@ -2,9 +2,10 @@
 
 import csv
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, SupportsFloat
 
 import keras
 from rich.console import Console
@@ -12,11 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from .config import Config
 
+SECONDS_BETWEEN_DRAWINGS = 0.5
+
 
 class Report:
     """Writes a row of metrics.csv and prints a line for each epoch; a bar shows the steps.
 
-    The bar is drawn by the clock, in a terminal alone, and reads nothing from the device.
+    The bar is drawn in a terminal alone, and by the clock: only then is the device waited for.
     """
 
     def __init__(
@@ -31,14 +34,17 @@ class Report:
         self.batch_size = config.batch_size
         self.schedule = schedule
         self.steps_per_epoch = steps_per_epoch
+        self.steps_per_execution = config.steps_per_execution
+        self.step = 0
         console = Console()
         self.bar = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),
             BarColumn(),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[results]}"),
             console=console,
-            refresh_per_second=2,
+            auto_refresh=False,
             transient=True,
             disable=not console.is_terminal,
         )
@@ -49,8 +55,9 @@ class Report:
             "the first step takes longest, JAX compiles it"
         )
         self.bar.start()
-        self.task = self.bar.add_task("train", total=self.epochs * self.steps_per_epoch)
-        self.began = time.perf_counter()
+        total = self.epochs * self.steps_per_epoch
+        self.task = self.bar.add_task("train", total=total, results="")
+        self.began = self.drawn = time.perf_counter()
         return self
 
     def __exit__(
@@ -61,9 +68,15 @@ class Report:
     ) -> None:
         self.bar.stop()
 
-    def step(self) -> None:
-        """One step was taken."""
-        self.bar.advance(self.task)
+    def execution(self, compute_results: Callable[[], Mapping[str, SupportsFloat]]) -> None:
+        """As many steps as one execution takes were begun, which led to these results."""
+        left = self.steps_per_epoch - self.step % self.steps_per_epoch
+        self.step += self.steps_per_execution if left >= self.steps_per_execution else 1
+        if self.bar.disable or time.perf_counter() - self.drawn < SECONDS_BETWEEN_DRAWINGS:
+            return
+        results = {name: float(value) for name, value in compute_results().items()}
+        self.bar.update(self.task, completed=self.step, results=describe(results), refresh=True)
+        self.drawn = time.perf_counter()
 
     def epoch(self, epoch: int, results: dict[str, float], updates: int) -> None:
         """Epoch number `epoch`, counted from 0, ended with these results, after all `updates`."""
@@ -84,8 +97,11 @@ class Report:
                 writer.writeheader()
             writer.writerow(row)
         number = f"{epoch + 1:>{len(str(self.epochs))}}/{self.epochs}"
-        values = "  ".join(f"{name} {value:.4f}" for name, value in results.items())
-        self.print(f"epoch {number}  {values}  {rate:,.0f} examples/s")
+        self.print(f"epoch {number}  {describe(results)}  {rate:,.0f} examples/s")
 
     def print(self, line: str) -> None:
         self.bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def describe(results: dict[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4f}" for name, value in results.items())

@@ -1,4 +1,4 @@
-"""The training algorithm, as pure functions: one step of training and one of evaluation.
+"""The training algorithm, as pure functions: steps of training and of evaluation.
 
 What changes in a step is an argument and a result. `model`, `optimizer`, `loss_fn` and `metrics`
 are the Keras objects that say how to compute; a step reads none of their values and changes none.
@@ -9,6 +9,7 @@ import inspect
 import itertools
 # {% endif %}
 from collections.abc import {{ "Iterator, " if metrics }}Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -84,6 +85,33 @@ def train_step(
     return TrainState(
         trainable_variables, non_trainable_variables, optimizer_variables, metrics_variables
     )
+
+
+def train_steps(
+    state: TrainState,
+    batches: Batch,
+    *,
+    unroll: bool | None,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    loss_fn: LossFn,
+    metrics: Sequence[keras.metrics.Metric],
+) -> TrainState:
+    """Take a step on each of K batches, stacked [K, B, ...], in one call of the device."""
+    step = jax.jit(  # so that it is traced once
+        partial(train_step, model=model, optimizer=optimizer, loss_fn=loss_fn, metrics=metrics)
+    )
+    first = jax.tree.map(lambda stack: stack[0], batches)
+    if len(batches.weight) == 1:  # a scan over it would still be a loop
+        return step(state, first)
+    if unroll is None:
+        # In a loop on a CPU, XLA computes gradients of convolutions many times slower.
+        convolves = "conv_general_dilated" in str(step.trace(state, first).jaxpr)
+        unroll = convolves and jax.default_backend() == "cpu"
+    state, _ = jax.lax.scan(
+        lambda state, batch: (step(state, batch), None), state, batches, unroll=unroll
+    )
+    return state
 
 
 def test_step(
