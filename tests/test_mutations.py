@@ -170,9 +170,8 @@ MUTATIONS = {
     ),
     "validation goes on from the training metrics": Mutation(
         TRAIN,
-        "        trainable_variables, non_trainable_variables, steps.initial_metrics(metrics)\n",
-        "        trainable_variables,\n        non_trainable_variables,\n"
-        "        [value + 1 for value in steps.initial_metrics(metrics)],\n",
+        "                        steps.initial_metrics(metrics),\n",
+        "                        [value + 1 for value in steps.initial_metrics(metrics)],\n",
         SCRATCH,
     ),
     "metrics are never reset": Mutation(

@@ -83,7 +83,7 @@ finally:
         ("train --optimizer adamw", "--weight-decay must be above 0 for adamw, not 0.0"),
         ("train --monitor loss", "--monitor must be left out without --patience, not loss"),
         ("train --patience 2 --monitor val_auc", "--monitor must be one of loss,"),
-        ("train --warmup-steps 400", "--warmup-steps 400 leaves none of the 400 updates"),
+        ("train --warmup-steps 800", "--warmup-steps 800 leaves none of the 800 updates"),
         ("train --gradient-accumulation-steps 500", "500 is more than the 400 steps of the run"),
         ("train --monitor-mode max", "--monitor-mode must be left out without --patience"),
         ("train --patience 20", "--patience must be less than --epochs, not 20"),

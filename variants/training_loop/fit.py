@@ -112,6 +112,14 @@ class Trainer(keras.Model):
         )
         self.built = True
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Keras puts the state here after each step; to track its arrays takes longer than many a
+        # step does.
+        if name == "_jax_state":
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         return list(self.step_metrics)

@@ -1,7 +1,7 @@
 """Train and evaluate, by loops of our own over the jitted steps."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +42,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     run_dir = run_directory.create(run_dir, config)
 
     test_step = jax.jit(partial(steps.test_step, model=model, loss_fn=loss_fn, metrics=metrics))
+    compute_results = partial(steps.compute_results, metrics)
     train_steps: debugging.TrainSteps = partial(
         steps.train_steps,
         unroll=config.unroll,
@@ -68,14 +69,17 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
             state = state._replace(metrics_variables=steps.initial_metrics(metrics))
             for batches in data.training_batches(dataset.train, config, epoch):
                 state = train_steps(state, batches)
-                report.execution(partial(steps.compute_results, metrics, state.metrics_variables))
-            results = to_floats(steps.compute_results(metrics, state.metrics_variables))
+                report.execution(partial(compute_results, state.metrics_variables))
+            results = to_floats(compute_results(state.metrics_variables))
             if dataset.validation:
                 validation = run_test_steps(
                     test_step,
-                    metrics,
-                    finalize(state, model, optimizer),
-                    state.non_trainable_variables,
+                    compute_results,
+                    steps.EvaluationState(
+                        finalize(state, model, optimizer),
+                        state.non_trainable_variables,
+                        steps.initial_metrics(metrics),
+                    ),
                     data.evaluation_batches(dataset.validation, config.batch_size),
                 )
                 results |= {f"val_{name}": value for name, value in validation.items()}
@@ -121,27 +125,26 @@ def evaluate(config: Config, model: keras.Model, split: data.Split) -> dict[str,
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
     return run_test_steps(
         jax.jit(partial(steps.test_step, model=model, loss_fn=build_loss(config), metrics=metrics)),
-        metrics,
-        [variable.value for variable in model.trainable_variables],
-        [variable.value for variable in model.non_trainable_variables],
+        partial(steps.compute_results, metrics),
+        steps.EvaluationState(
+            [variable.value for variable in model.trainable_variables],
+            [variable.value for variable in model.non_trainable_variables],
+            steps.initial_metrics(metrics),
+        ),
         data.evaluation_batches(split, config.batch_size),
     )
 
 
 def run_test_steps(
     test_step: Callable[[steps.EvaluationState, steps.Batch], steps.EvaluationState],
-    metrics: Sequence[keras.metrics.Metric],
-    trainable_variables: list[jax.Array],
-    non_trainable_variables: list[jax.Array],
+    compute_results: Callable[[list[jax.Array]], dict[str, jax.Array]],
+    state: steps.EvaluationState,
     batches: Iterable[steps.Batch],
 ) -> dict[str, float]:
-    """Return the results of the metrics over the batches, from zero."""
-    state = steps.EvaluationState(
-        trainable_variables, non_trainable_variables, steps.initial_metrics(metrics)
-    )
+    """Return the results of the metrics over the batches."""
     for batch in batches:
         state = test_step(state, batch)
-    return to_floats(steps.compute_results(metrics, state.metrics_variables))
+    return to_floats(compute_results(state.metrics_variables))
 
 
 def to_floats(results: dict[str, jax.Array]) -> dict[str, float]:

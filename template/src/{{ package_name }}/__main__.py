@@ -1,5 +1,7 @@
 """The command line: train and evaluate."""
 
+import os
+import platform
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,12 +14,14 @@ from .errors import UserError
 
 PROGRAM = "python -m {{ package_name }}"
 
-# The commands import what they need when they run: --help loads neither Keras nor JAX.
+# The commands import what they need when they run: --help loads neither Keras nor JAX, and the
+# compilation cache is set up before JAX reads where it is.
 
 
 def train(
     config: Annotated[Config, tyro.conf.OmitArgPrefixes],
     run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    compilation_cache: bool = True,
     debug: bool = False,
     debug_nans: bool = False,
 ) -> None:
@@ -25,9 +29,12 @@ def train(
 
     Args:
         run_dir: Where to write the run: a new or empty directory, by default runs/<UTC time>.
+        compilation_cache: Keep what JAX compiles, in ~/.cache/jax, for runs to come.
         debug: Run the steps as plain Python, to go through with a debugger; slow.
         debug_nans: Stop at the first step that gives a NaN, and say where it arises.
     """
+    if compilation_cache:
+        keep_compiled()
     import jax
 
     from .train import train
@@ -40,13 +47,17 @@ def train(
 def evaluate(
     run_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
     split: Literal["test", "validation", "train"] = "test",
+    compilation_cache: bool = True,
 ) -> None:
     """Evaluate a trained model; prints its metrics and writes them to evaluation.json.
 
     Args:
         run_dir: Which run, by default the latest in runs/.
         split: Which part of the data.
+        compilation_cache: Keep what JAX compiles, in ~/.cache/jax, for runs to come.
     """
+    if compilation_cache:
+        keep_compiled()
     from . import data, run_directory
     from .train import evaluate
 
@@ -59,6 +70,25 @@ def evaluate(
     run_directory.save_evaluation(run_dir, {"split": split, **results})
     values = "  ".join(f"{name} {value:.4f}" for name, value in results.items())
     print(f"{run_dir}  {split}  {values}")
+
+
+def keep_compiled() -> None:
+    """Let JAX keep what it compiles, in a folder of the user's, unless it was told where.
+
+    Each machine has a folder of its own, as another may lack instructions that this one has.
+    """
+    if os.getenv("JAX_COMPILATION_CACHE_DIR"):
+        return
+    cache = Path(os.getenv("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "jax" / (platform.node() or "local")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # and do without
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2**30)  # bytes
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ class Config:
     """Train on this many rows alone, over and over, and validate on them; 0 takes all rows."""
     epochs: int = 20
     """Passes over the training data."""
-    batch_size: int = 64
+    batch_size: int = 32
     """Rows per step; training drops the rows of an epoch that fill no batch."""
     steps_per_execution: int = 8
     """Steps that the device takes in one call."""

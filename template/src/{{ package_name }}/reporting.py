@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, SupportsFloat
 
+import jax
 import keras
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -32,7 +33,7 @@ class Report:
         self.path = run_dir / "metrics.csv"
         self.epochs = config.epochs
         self.batch_size = config.batch_size
-        self.schedule = schedule
+        self.schedule = jax.jit(schedule)
         self.steps_per_epoch = steps_per_epoch
         self.steps_per_execution = config.steps_per_execution
         self.step = 0
@@ -80,6 +81,7 @@ class Report:
 
     def epoch(self, epoch: int, results: dict[str, float], updates: int) -> None:
         """Epoch number `epoch`, counted from 0, ended with these results, after all `updates`."""
+        learning_rate = float(self.schedule(max(updates - 1, 0)))  # that of the last update
         now = time.perf_counter()
         rate = self.steps_per_epoch * self.batch_size / (now - self.began)
         self.began = now
@@ -88,7 +90,7 @@ class Report:
             "epoch": epoch + 1,
             "step": step,
             **results,
-            "learning_rate": float(self.schedule(max(updates - 1, 0))),  # that of the last update
+            "learning_rate": learning_rate,
             "examples_per_second": round(rate, 1),
         }
         with self.path.open("a", encoding="utf-8", newline="") as file:
