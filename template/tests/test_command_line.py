@@ -84,7 +84,7 @@ finally:
         ("train --monitor loss", "--monitor must be left out without --patience, not loss"),
         ("train --patience 2 --monitor val_auc", "--monitor must be one of loss,"),
         ("train --warmup-steps 800", "--warmup-steps 800 leaves none of the 800 updates"),
-        ("train --gradient-accumulation-steps 500", "500 is more than the 400 steps of the run"),
+        ("train --gradient-accumulation-steps 900", "900 is more than the 800 steps of the run"),
         ("train --monitor-mode max", "--monitor-mode must be left out without --patience"),
         ("train --patience 20", "--patience must be less than --epochs, not 20"),
         ("train --global-clipnorm 1e39", "--global-clipnorm must be from 0 to 3e38, not 1e+39"),

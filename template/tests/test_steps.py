@@ -148,7 +148,7 @@ def test_steps_in_one_call_are_those_of_many(
     state = parts.state
     for batch in batches[:3]:
         state = jitted(state, batch)
-    at_once = jax.jit(take_steps(parts, unroll))(parts.state, stack(batches[:3]))
+    at_once, _ = jax.jit(take_steps(parts, unroll))(parts.state, stack(batches[:3]))
     for one, other in zip(jax.tree.leaves(at_once), jax.tree.leaves(state), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
@@ -157,7 +157,7 @@ def test_one_step_is_no_loop(
     parts: Parts, stepped: steps.TrainState, batches: list[steps.Batch]
 ) -> None:
     """It is the step itself, to the last bit."""
-    state = jax.jit(take_steps(parts, None))(parts.state, stack(batches[:1]))
+    state, _ = jax.jit(take_steps(parts, None))(parts.state, stack(batches[:1]))
     for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(stepped), strict=True):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 

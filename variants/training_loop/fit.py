@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import keras
@@ -18,8 +18,6 @@ from .metrics import build_metrics
 from .model import build_model
 from .optimizer import build_optimizer, build_schedule
 from .reporting import Report
-
-T = TypeVar("T")
 
 
 def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False) -> Path:
@@ -51,7 +49,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     validation_batches = None
     if dataset.validation:
         validation_batches = EvaluationBatches(dataset.validation, config.batch_size)
-    with Report(run_dir, config, schedule, steps_per_epoch) as report:
+    with Report(run_dir, config, schedule, steps_per_epoch, metrics) as report:
         callbacks = [ReportCallback(report), StopEarly(config, report)]
         if getattr(optimizer, "inner_optimizer", optimizer).use_ema:
             callbacks.append(keras.callbacks.SwapEMAWeights())  # while it evaluates
@@ -74,14 +72,8 @@ def evaluate(config: Config, model: keras.Model, split: data.Split) -> dict[str,
     trainer = Trainer(model, build_loss(config), metrics)
     trainer.compile(optimizer=None)
     batches = EvaluationBatches(split, config.batch_size)
-    return in_order(trainer.evaluate(batches, return_dict=True, verbose=0), metrics)
-
-
-def in_order(logs: dict[str, T], metrics: Sequence[keras.metrics.Metric]) -> dict[str, T]:
-    """Return what Keras reports, which it sorts by the alphabet, in the order of the metrics."""
-    names = [metric.name for metric in metrics]
-    names += [f"val_{name}" for name in names]
-    return {name: logs[name] for name in names if name in logs}
+    results = trainer.evaluate(batches, return_dict=True, verbose=0)
+    return {metric.name: results[metric.name] for metric in metrics}
 
 
 class Trainer(keras.Model):
@@ -132,8 +124,8 @@ class Trainer(keras.Model):
     def train_step(
         self, state: tuple[list[jax.Array], ...], batches: steps.Batch
     ) -> tuple[dict[str, jax.Array], tuple[list[jax.Array], ...]]:
-        new_state = self.take_train_steps(steps.TrainState(*state), batches)
-        return steps.compute_results(self.metrics, new_state.metrics_variables), tuple(new_state)
+        new_state, results = self.take_train_steps(steps.TrainState(*state), batches)
+        return results, tuple(new_state)
 
     def test_step(
         self, state: tuple[list[jax.Array], ...], batch: steps.Batch
@@ -182,11 +174,10 @@ class ReportCallback(keras.callbacks.Callback):
         self.report = report
 
     def on_train_batch_end(self, batch: int, logs: dict[str, jax.Array] | None = None) -> None:
-        self.report.execution(lambda: in_order(logs or {}, self.model.metrics))
+        self.report.execution(logs or {})
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        results = in_order(logs or {}, self.model.metrics)
-        self.report.epoch(epoch, results, int(self.model.optimizer.iterations))
+        self.report.epoch(epoch, logs or {}, int(self.model.optimizer.iterations))
 
 
 class StopEarly(keras.callbacks.Callback):

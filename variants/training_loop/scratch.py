@@ -1,7 +1,7 @@
 """Train and evaluate, by loops of our own over the jitted steps."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -42,7 +42,6 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     run_dir = run_directory.create(run_dir, config)
 
     test_step = jax.jit(partial(steps.test_step, model=model, loss_fn=loss_fn, metrics=metrics))
-    compute_results = partial(steps.compute_results, metrics)
     train_steps: debugging.TrainSteps = partial(
         steps.train_steps,
         unroll=config.unroll,
@@ -56,25 +55,25 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     else:
         train_steps = jax.jit(train_steps, donate_argnums=0)
 
-    # A donated state is gone after its call: begin with copies, and the model keeps its own.
+    # A donated state is gone after its call: begin with copies of what the model is to keep.
     state = steps.TrainState(
         [jnp.copy(variable.value) for variable in model.trainable_variables],
         [jnp.copy(variable.value) for variable in model.non_trainable_variables],
-        [jnp.copy(variable.value) for variable in optimizer.variables],
+        [variable.value for variable in optimizer.variables],
         steps.initial_metrics(metrics),
     )
     stopping = early_stopping.EarlyStopping()
-    with Report(run_dir, config, schedule, steps_per_epoch) as report:
+    with Report(run_dir, config, schedule, steps_per_epoch, metrics) as report:
         for epoch in range(config.epochs):
             state = state._replace(metrics_variables=steps.initial_metrics(metrics))
             for batches in data.training_batches(dataset.train, config, epoch):
-                state = train_steps(state, batches)
-                report.execution(partial(compute_results, state.metrics_variables))
-            results = to_floats(compute_results(state.metrics_variables))
+                state, on_device = train_steps(state, batches)
+                report.execution(on_device)
+            results = to_floats(on_device)
             if dataset.validation:
                 validation = run_test_steps(
                     test_step,
-                    compute_results,
+                    metrics,
                     steps.EvaluationState(
                         finalize(state, model, optimizer),
                         state.non_trainable_variables,
@@ -125,7 +124,7 @@ def evaluate(config: Config, model: keras.Model, split: data.Split) -> dict[str,
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
     return run_test_steps(
         jax.jit(partial(steps.test_step, model=model, loss_fn=build_loss(config), metrics=metrics)),
-        partial(steps.compute_results, metrics),
+        metrics,
         steps.EvaluationState(
             [variable.value for variable in model.trainable_variables],
             [variable.value for variable in model.non_trainable_variables],
@@ -137,14 +136,14 @@ def evaluate(config: Config, model: keras.Model, split: data.Split) -> dict[str,
 
 def run_test_steps(
     test_step: Callable[[steps.EvaluationState, steps.Batch], steps.EvaluationState],
-    compute_results: Callable[[list[jax.Array]], dict[str, jax.Array]],
+    metrics: Sequence[keras.metrics.Metric],
     state: steps.EvaluationState,
     batches: Iterable[steps.Batch],
 ) -> dict[str, float]:
     """Return the results of the metrics over the batches."""
     for batch in batches:
         state = test_step(state, batch)
-    return to_floats(compute_results(state.metrics_variables))
+    return to_floats(steps.compute_results(metrics, state.metrics_variables))
 
 
 def to_floats(results: dict[str, jax.Array]) -> dict[str, float]:

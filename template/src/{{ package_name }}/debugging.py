@@ -11,7 +11,9 @@ import jax.numpy as jnp
 from . import steps
 from .errors import UserError
 
-TrainSteps = Callable[[steps.TrainState, steps.Batch], steps.TrainState]
+TrainSteps = Callable[
+    [steps.TrainState, steps.Batch], tuple[steps.TrainState, dict[str, jax.Array]]
+]
 
 
 def stop_at_nan(train_steps: TrainSteps) -> TrainSteps:
@@ -23,10 +25,12 @@ def stop_at_nan(train_steps: TrainSteps) -> TrainSteps:
     jitted = jax.jit(train_steps)
     number = 0
 
-    def checked(state: steps.TrainState, batches: steps.Batch) -> steps.TrainState:
+    def checked(
+        state: steps.TrainState, batches: steps.Batch
+    ) -> tuple[steps.TrainState, dict[str, jax.Array]]:
         nonlocal number
         number += 1
-        new_state = jitted(state, batches)
+        new_state, results = jitted(state, batches)
         if has_nan(new_state):
             try:
                 with jax.disable_jit(), jax.debug_nans(True):
@@ -38,7 +42,7 @@ def stop_at_nan(train_steps: TrainSteps) -> TrainSteps:
             raise UserError(
                 f"the first NaN arises in step {number}, but not where its operations run singly"
             )
-        return new_state
+        return new_state, results
 
     return checked
 

@@ -2,10 +2,11 @@
 
 import csv
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self, SupportsFloat
+from typing import Self
 
 import jax
 import keras
@@ -20,7 +21,7 @@ SECONDS_BETWEEN_DRAWINGS = 0.5
 class Report:
     """Writes a row of metrics.csv and prints a line for each epoch; a bar shows the steps.
 
-    The bar is drawn in a terminal alone, and by the clock: only then is the device waited for.
+    The bar is drawn in a terminal alone, and by the clock: only then are results fetched.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Report:
         config: Config,
         schedule: keras.optimizers.schedules.LearningRateSchedule,
         steps_per_epoch: int,
+        metrics: Sequence[keras.metrics.Metric],
     ) -> None:
         self.path = run_dir / "metrics.csv"
         self.epochs = config.epochs
@@ -36,7 +38,9 @@ class Report:
         self.schedule = jax.jit(schedule)
         self.steps_per_epoch = steps_per_epoch
         self.steps_per_execution = config.steps_per_execution
+        self.names = [metric.name for metric in metrics]
         self.step = 0
+        self.pending: deque[dict[str, jax.Array]] = deque()
         console = Console()
         self.bar = Progress(
             TextColumn("step"),
@@ -69,14 +73,22 @@ class Report:
     ) -> None:
         self.bar.stop()
 
-    def execution(self, compute_results: Callable[[], Mapping[str, SupportsFloat]]) -> None:
-        """As many steps as one execution takes were begun, which led to these results."""
+    def execution(self, results: dict[str, jax.Array]) -> None:
+        """As many steps as one execution takes were begun, which lead to these results.
+
+        Waits until the device is no more than two executions behind, or else the batches that it
+        has not come to would fill the memory.
+        """
         left = self.steps_per_epoch - self.step % self.steps_per_epoch
         self.step += self.steps_per_execution if left >= self.steps_per_execution else 1
+        self.pending.append(results)
+        if len(self.pending) > 2:
+            for result in self.pending.popleft().values():
+                result.block_until_ready()
         if self.bar.disable or time.perf_counter() - self.drawn < SECONDS_BETWEEN_DRAWINGS:
             return
-        results = {name: float(value) for name, value in compute_results().items()}
-        self.bar.update(self.task, completed=self.step, results=describe(results), refresh=True)
+        values = describe({name: float(results[name]) for name in self.names})
+        self.bar.update(self.task, completed=self.step, results=values, refresh=True)
         self.drawn = time.perf_counter()
 
     def epoch(self, epoch: int, results: dict[str, float], updates: int) -> None:
@@ -85,6 +97,8 @@ class Report:
         now = time.perf_counter()
         rate = self.steps_per_epoch * self.batch_size / (now - self.began)
         self.began = now
+        names = [*self.names, *(f"val_{name}" for name in self.names)]
+        results = {name: results[name] for name in names if name in results}
         step = (epoch + 1) * self.steps_per_epoch
         row = {
             "epoch": epoch + 1,

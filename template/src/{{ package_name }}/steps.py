@@ -96,22 +96,26 @@ def train_steps(
     optimizer: keras.optimizers.Optimizer,
     loss_fn: LossFn,
     metrics: Sequence[keras.metrics.Metric],
-) -> TrainState:
-    """Take a step on each of K batches, stacked [K, B, ...], in one call of the device."""
+) -> tuple[TrainState, dict[str, jax.Array]]:
+    """Take a step on each of K batches, stacked [K, B, ...], in one call of the device.
+
+    Returns the new state, and what the metrics have come to.
+    """
     step = jax.jit(  # so that it is traced once
         partial(train_step, model=model, optimizer=optimizer, loss_fn=loss_fn, metrics=metrics)
     )
     first = jax.tree.map(lambda stack: stack[0], batches)
     if len(batches.weight) == 1:  # a scan over it would still be a loop
-        return step(state, first)
-    if unroll is None:
-        # In a loop on a CPU, XLA computes gradients of convolutions many times slower.
-        convolves = "conv_general_dilated" in str(step.trace(state, first).jaxpr)
-        unroll = convolves and jax.default_backend() == "cpu"
-    state, _ = jax.lax.scan(
-        lambda state, batch: (step(state, batch), None), state, batches, unroll=unroll
-    )
-    return state
+        state = step(state, first)
+    else:
+        if unroll is None:
+            # In a loop on a CPU, XLA computes gradients of convolutions many times slower.
+            convolves = "conv_general_dilated" in str(step.trace(state, first).jaxpr)
+            unroll = convolves and jax.default_backend() == "cpu"
+        state, _ = jax.lax.scan(
+            lambda state, batch: (step(state, batch), None), state, batches, unroll=unroll
+        )
+    return state, compute_results(metrics, state.metrics_variables)
 
 
 def test_step(
