@@ -40,7 +40,7 @@ class Report:
         self.steps_per_execution = config.steps_per_execution
         self.names = [metric.name for metric in metrics]
         self.step = 0
-        self.pending: deque[dict[str, jax.Array]] = deque()
+        self.pending: deque[jax.Array] = deque()  # of each execution that may not be over, the loss
         console = Console()
         self.bar = Progress(
             TextColumn("step"),
@@ -76,15 +76,14 @@ class Report:
     def execution(self, results: dict[str, jax.Array]) -> None:
         """As many steps as one execution takes were begun, which lead to these results.
 
-        Waits until the device is no more than two executions behind, or else the batches that it
+        Waits until the device is no more than four executions behind, or else the batches that it
         has not come to would fill the memory.
         """
         left = self.steps_per_epoch - self.step % self.steps_per_epoch
         self.step += self.steps_per_execution if left >= self.steps_per_execution else 1
-        self.pending.append(results)
-        if len(self.pending) > 2:
-            for result in self.pending.popleft().values():
-                result.block_until_ready()
+        self.pending.append(results["loss"])
+        if len(self.pending) > 4:
+            self.pending.popleft().block_until_ready()
         if self.bar.disable or time.perf_counter() - self.drawn < SECONDS_BETWEEN_DRAWINGS:
             return
         values = describe({name: float(results[name]) for name in self.names})
