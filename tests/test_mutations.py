@@ -226,8 +226,9 @@ MUTATIONS = {
     ),
     "a trace for each batch": Mutation(
         TRAIN,
-        "                state = train_steps(state, batches)\n",
-        "                jax.clear_caches()\n                state = train_steps(state, batches)\n",
+        "                state, on_device = train_steps(state, batches)\n",
+        "                jax.clear_caches()\n"
+        "                state, on_device = train_steps(state, batches)\n",
         SCRATCH,
     ),
     "a trace for each epoch": Mutation(
