@@ -1,0 +1,1 @@
+"""The models of the workloads, in each library, from the same initial weights."""
