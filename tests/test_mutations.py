@@ -210,8 +210,8 @@ MUTATIONS = {
     ),
     "the model trained is another than the one saved": Mutation(
         TRAIN,
-        "    trainer = Trainer(model, loss_fn, metrics, optimizer)",
-        "    trainer = Trainer(keras.models.clone_model(model), loss_fn, metrics, optimizer)",
+        "    trainer = Trainer(model, loss_fn, metrics, optimizer, config.unroll)",
+        "    trainer = Trainer(\n        keras.models.clone_model(model), loss_fn, metrics, optimizer, config.unroll\n    )",
         FIT,
     ),
     "no donation": Mutation(
