@@ -211,7 +211,8 @@ MUTATIONS = {
     "the model trained is another than the one saved": Mutation(
         TRAIN,
         "    trainer = Trainer(model, loss_fn, metrics, optimizer, config.unroll)",
-        "    trainer = Trainer(\n        keras.models.clone_model(model), loss_fn, metrics, optimizer, config.unroll\n    )",
+        "    copy = keras.models.clone_model(model)\n"
+        "    trainer = Trainer(copy, loss_fn, metrics, optimizer, config.unroll)",
         FIT,
     ),
     "no donation": Mutation(
