@@ -77,6 +77,11 @@ finally:
         ("train --epochs 0", "--epochs must be 1 or more, not 0"),
         ("train --batch-size -3", "--batch-size must be 1 or more, not -3"),
         ("train --learning-rate nan", "--learning-rate must be from 0 to 3e38, not nan"),
+        ("train --steps-per-execution 0", "--steps-per-execution must be 1 or more, not 0"),
+        (
+            "train --steps-per-execution 1 --unroll False",
+            "--unroll must be left out with --steps-per-execution 1",
+        ),
         ("train --dropout 1", "--dropout must be from 0 to below 1, not 1.0"),
         ("train --seed -1", "--seed must be from 0 to 4294967295, not -1"),
         ("train --momentum 0.5", "--momentum must be left out without sgd, not 0.5"),

@@ -50,7 +50,7 @@ def test_training_drops_the_rows_that_fill_no_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("steps_per_execution", "sizes"),
-    [(1, [1] * 7), (3, [3, 3, 1]), (4, [4, 1, 1, 1]), (7, [7]), (8, [1] * 7)],
+    [(1, [1] * 7), (3, [3, 3, 1]), (4, [4, 1, 1, 1]), (7, [7]), (8, [7])],
 )
 def test_batches_come_in_stacks(tmp_path: Path, steps_per_execution: int, sizes: list[int]) -> None:
     """Of two sizes at most, as each has to be compiled; the batches themselves are the same."""

@@ -242,6 +242,7 @@ def test_the_model_adapts_to_the_data(
         ("config.json", b'{"config": {"batch_size": "64"}}', "batch_size must be of type int"),
         ("config.json", b'{"config": {"epochs": true}}', "epochs must be of type int, not True"),
         ("config.json", b'{"config": {"dtype": "float8"}}', "dtype must be one of float32, bfloat"),
+        ("config.json", b'{"config": {"unroll": "no"}}', "unroll must be true, false or null, not"),
         ("config.json", b'{"config": null}', "cannot read"),
         ("config.json", b"[]", "cannot read"),
         ("model.keras", b"", "cannot load"),

@@ -46,6 +46,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
         trainer.take_train_steps = debugging.stop_at_nan(trainer.take_train_steps)
         trainer.take_test_step = jax.jit(trainer.take_test_step)  # Keras, run eagerly, does not
     trainer.compile(optimizer=optimizer, auto_scale_loss=False, run_eagerly=debug_nans)
+    executions = data.executions_per_epoch(dataset.train, config)
     validation_batches = None
     if dataset.validation:
         validation_batches = EvaluationBatches(dataset.validation, config.batch_size)
@@ -56,10 +57,16 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
         trainer.fit(
             training_batches(dataset.train, config),
             epochs=config.epochs,
-            steps_per_epoch=data.executions_per_epoch(dataset.train, config),
+            steps_per_epoch=executions,
             shuffle=False,
             validation_data=validation_batches,
-            callbacks=DirectCallbacks(callbacks, add_history=True, model=trainer),
+            callbacks=DirectCallbacks(
+                callbacks,
+                add_history=True,
+                model=trainer,
+                epochs=config.epochs,
+                steps=executions,
+            ),
             verbose=0,
         )
     run_directory.save_model(run_dir, model)

@@ -23,7 +23,7 @@ class Config:
     batch_size: int = 32
     """Rows per step; training drops the rows of an epoch that fill no batch."""
     steps_per_execution: int = 8
-    """Steps that the device takes in one call."""
+    """Steps that the device takes in one call; at most those of an epoch."""
     unroll: bool | None = None
     """Compile these steps one by one, not as a loop; None: for convolutions, on a CPU, alone."""
     optimizer: Literal["adam", "adamw", "lion", "sgd"] = "adam"

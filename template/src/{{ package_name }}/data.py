@@ -54,15 +54,21 @@ def training_batches(split: Split, config: Config, epoch: int) -> Iterator[Batch
     order = np.random.default_rng((config.seed, epoch)).permutation(split.rows)
     steps = steps_per_epoch(split, config.batch_size)
     batches = order[: steps * config.batch_size].reshape(steps, 1, config.batch_size)
-    single = steps % config.steps_per_execution
-    stacks = batches[: steps - single].reshape(-1, config.steps_per_execution, config.batch_size)
+    size = steps_per_stack(split, config)
+    single = steps % size
+    stacks = batches[: steps - single].reshape(-1, size, config.batch_size)
     for rows in itertools.chain(stacks, batches[steps - single :]):
         yield gather(split, rows)
 
 
+def steps_per_stack(split: Split, config: Config) -> int:
+    return min(config.steps_per_execution, steps_per_epoch(split, config.batch_size))
+
+
 def executions_per_epoch(split: Split, config: Config) -> int:
     """The number of stacks of batches, and of those that come singly."""
-    stacks, single = divmod(steps_per_epoch(split, config.batch_size), config.steps_per_execution)
+    steps = steps_per_epoch(split, config.batch_size)
+    stacks, single = divmod(steps, steps_per_stack(split, config))
     return stacks + single
 
 

@@ -37,7 +37,7 @@ class Report:
         self.batch_size = config.batch_size
         self.schedule = jax.jit(schedule)
         self.steps_per_epoch = steps_per_epoch
-        self.steps_per_execution = config.steps_per_execution
+        self.steps_per_execution = min(config.steps_per_execution, steps_per_epoch)
         self.names = [metric.name for metric in metrics]
         self.step = 0
         self.pending: deque[jax.Array] = deque()  # of each execution that may not be over, the loss
