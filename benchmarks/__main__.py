@@ -32,6 +32,7 @@ def main() -> None:
         metavar="NAME",
         help=f"of {', '.join(CONTENDERS)}; by default all",
     )
+    add_epochs_flag(parser)
     add_common_flags(parser, rounds=5)
     arguments = parser.parse_args()
     output, epochs, contenders = arguments.output, arguments.epochs, arguments.contenders
@@ -49,20 +50,23 @@ def main() -> None:
     finish(runs, output, "results.json", "speed.md")
 
 
-def add_common_flags(parser: argparse.ArgumentParser, rounds: int) -> None:
-    parser.add_argument(
-        "--rounds",
-        type=at_least_one,
-        default=rounds,
-        metavar="N",
-        help="runs of each contender on each workload; by default %(default)s",
-    )
+def add_epochs_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--epochs",
         type=at_least_one,
         default=3,
         metavar="N",
         help="epochs of a run that count, after one to warm up; by default %(default)s",
+    )
+
+
+def add_common_flags(parser: argparse.ArgumentParser, rounds: int) -> None:
+    parser.add_argument(
+        "--rounds",
+        type=at_least_one,
+        default=rounds,
+        metavar="N",
+        help="runs of each kind; by default %(default)s",
     )
     parser.add_argument(
         "--output",

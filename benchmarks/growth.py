@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 
 from benchmarks import machine, report
-from benchmarks.__main__ import add_common_flags, as_json, draw, finish
+from benchmarks.__main__ import add_common_flags, add_epochs_flag, as_json, draw, finish
 from benchmarks.measure import measure
 from benchmarks.workloads import Workload
 
@@ -19,6 +19,7 @@ BASE = {"batch size": 64, "width": 64, "depth": 2}
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
+    add_epochs_flag(parser)
     add_common_flags(parser, rounds=3)
     arguments = parser.parse_args()
     output, epochs = arguments.output, arguments.epochs

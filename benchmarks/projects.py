@@ -86,6 +86,7 @@ def train_arguments(
     workload: Workload, dataset: Path, epochs: int, run_dir: Path
 ) -> tuple[object, ...]:
     """The command, without its `python -m`, that trains a workload."""
+    unroll = "always" if workload.unroll else "never"
     return (
         *(PACKAGE, "train"),
         *("--dataset", dataset.resolve()),
@@ -95,7 +96,7 @@ def train_arguments(
         *("--learning-rate", LEARNING_RATE),
         *("--schedule", "constant"),
         *("--steps-per-execution", workload.steps_per_execution),
-        *(("--unroll", workload.unroll) if workload.steps_per_execution > 1 else ()),
+        *(("--unroll", unroll) if workload.steps_per_execution > 1 else ()),
         *("--seed", SEED),
         *("--run-dir", run_dir),
     )

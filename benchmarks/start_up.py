@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from benchmarks import machine, projects, report
+from benchmarks.__main__ import add_common_flags
 from benchmarks.contenders import CONTENDERS, OURS
 from benchmarks.measure import create
 
@@ -36,8 +37,7 @@ CASES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.start_up", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="by default %(default)s")
-    parser.add_argument("--output", type=Path, default=Path("build/benchmarks"), metavar="DIR")
+    add_common_flags(parser, rounds=5)
     arguments = parser.parse_args()
     output = arguments.output
     create(output)

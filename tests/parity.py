@@ -326,7 +326,7 @@ CASES = {
         {"ema_momentum": 0.9}, lambda: SGD(**sgd, use_ema=True, ema_momentum=0.9), **swap
     ),
     "steps in a loop": Case({"steps_per_execution": 4}, tolerance=CPU_ROUNDING),
-    "steps unrolled": Case({"steps_per_execution": 4, "unroll": True}, tolerance=CPU_ROUNDING),
+    "steps unrolled": Case({"steps_per_execution": 4, "unroll": "always"}, tolerance=CPU_ROUNDING),
     "bfloat16": Case({"dtype": "bfloat16"}),
     "float16": Case({"dtype": "float16"}),
     "class weights": Case(

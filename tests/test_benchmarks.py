@@ -126,15 +126,25 @@ def test_pictures_are_drawn(tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("module", ["benchmarks", "benchmarks.memory", "benchmarks.start_up"])
-def test_a_wrong_flag_is_refused(module):
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("benchmarks --rounds 0", "argument --rounds: must be 1 or more"),
+        ("benchmarks --contenders tortoise", "invalid choice: 'tortoise'"),
+        ("benchmarks.growth --epochs 0", "argument --epochs: must be 1 or more"),
+        ("benchmarks.start_up --rounds -1", "argument --rounds: must be 1 or more"),
+        ("benchmarks.memory --rounds 1", "unrecognized arguments: --rounds 1"),
+    ],
+)
+def test_a_wrong_flag_is_refused(command, message):
     """In a sentence, with exit code 2, before anything is measured."""
     process = subprocess.run(
-        [sys.executable, "-m", module, "--rounds", "none", "--output"],
+        [sys.executable, "-m", *command.split()],
         cwd=ROOT,
         capture_output=True,
         encoding="utf-8",
         check=False,
     )
     assert process.returncode == 2
+    assert message in process.stderr
     assert "Traceback" not in process.stderr

@@ -135,14 +135,18 @@ MUTATIONS = {
         "lambda s, _: (step(s, first), None)",
     ),
     "a single step is a loop": Mutation(STEPS, "if len(batches.weight) == 1:", "if False:"),
-    "convolutions are in a loop": Mutation(STEPS, "unroll = convolves and", "unroll = False and"),
+    "convolutions are in a loop": Mutation(
+        STEPS, '"conv_general_dilated" in', 'False and "conv_general_dilated" in'
+    ),
     "the batches that fill no stack are dropped": Mutation(
         DATA, "itertools.chain(stacks, batches[steps - single :])", "stacks"
     ),
     "the rows that fill a batch up count": Mutation(
         DATA, "    batch.weight[len(rows) :] = 0\n", "", always=True
     ),
-    "a short last batch in evaluation": Mutation(DATA, "np.resize(rows, batch_size)", "rows"),
+    "a short last batch in evaluation": Mutation(
+        DATA, "np.resize(rows, min(batch_size, len(split.rows)))", "rows"
+    ),
     # The optimizer
     "the learning rate is baked in": Mutation(
         OPTIMIZER, "rate, decay = schedule,", "rate, decay = float(schedule(0)),", always=True
@@ -227,9 +231,9 @@ MUTATIONS = {
     ),
     "a trace for each batch": Mutation(
         TRAIN,
-        "                state, on_device = train_steps(state, batches)\n",
+        "                state, results_on_device = train_steps(state, batches)\n",
         "                jax.clear_caches()\n"
-        "                state, on_device = train_steps(state, batches)\n",
+        "                state, results_on_device = train_steps(state, batches)\n",
         SCRATCH,
     ),
     "a trace for each epoch": Mutation(

@@ -62,6 +62,15 @@ def test_a_project_trains_as_keras_does(outcomes, training_loop, case):
         )
 
 
+def test_both_loops_end_alike(outcomes):
+    """To the last bit in every case, whatever the number of steps in a call."""
+    for case in CASES:
+        fit, scratch = (np.load(outcomes(loop) / f"{case}.npz") for loop in ("fit", "scratch"))
+        assert fit.files == scratch.files
+        for name in fit.files:
+            assert fit[name].tobytes() == scratch[name].tobytes(), f"{case}: {name}"
+
+
 def test_the_cases_differ(outcomes):
     """No two end alike on the side of Keras, to which Optax is SGD: each option has an effect."""
     ends = {}

@@ -5,6 +5,7 @@ That a shape is traced once, and a state donated, the project's own tests see to
 
 import json
 import os
+import platform
 import subprocess
 import sys
 
@@ -22,10 +23,11 @@ os.environ["KERAS_BACKEND"] = "jax"
 import jax
 from jax._src.array import ArrayImpl
 from keras.src.backend.jax import trainer
+from keras.src.utils.tracking import Tracker
 
-counts = {"calls": [], "donated": [], "reads": []}
+counts = {"calls": [], "donated": [], "reads": [], "tracked": []}
 began = False
-jit, read = jax.jit, ArrayImpl._value.fget
+jit, read, track = jax.jit, ArrayImpl._value.fget, Tracker.track
 
 class Watched:
     def __init__(self, function, **options):
@@ -51,8 +53,14 @@ def count_reads(array):
         counts["reads"].append(array.shape)
     return read(array)
 
+def count_tracked(tracker, value):
+    if began and jax.tree.leaves(value):
+        counts["tracked"].append(str(type(value)))
+    return track(tracker, value)
+
 jax.jit = trainer.jit = Watched
 ArrayImpl._value = property(count_reads)
+Tracker.track = count_tracked
 
 from my_project import train
 from my_project.config import Config
@@ -76,13 +84,15 @@ print(json.dumps(counts))
 @LOOPS
 def test_the_device_does_not_wait_for_the_host(render, tmp_path, training_loop):
     """11 steps an epoch: two calls of four, three of one, each of which overwrites its state and
-    copies its batch alone to the device; nothing is read from there before the epoch ends."""
+    copies its batch alone to the device; nothing is read from there before the epoch ends, and
+    Keras does not go through the arrays of the state."""
     project = render(tmp_path / "my-project", training_loop=training_loop)
     counts = json.loads(run_python(project, "-c", COUNT).stdout.splitlines()[-1])
     assert len(counts["calls"]) == 2 * (2 + 3)
     assert len(set(counts["calls"])) == 1
     assert all(counts["donated"])
     assert counts["reads"] == []
+    assert counts["tracked"] == []
 
 
 # In a terminal; what the bar reads is read at most every half second.
@@ -116,7 +126,7 @@ metrics = [keras.metrics.Mean(name="loss")]
 schedule = build_schedule(config, 800)
 with reporting.Report(Path(sys.argv[1]), config, schedule, 800, metrics) as report:
     report.bar.disable = False
-    for _ in range(96):
+    for _ in range(4 + 96):
         clock.now += 1 / 16
         report.execution({"loss": Result()})
 print(len(reads), "loss 1.5000" in report.bar.tasks[0].fields["results"])
@@ -128,30 +138,31 @@ def test_the_bar_reads_the_results_twice_a_second(render, tmp_path):
     assert run_python(project, "-c", DRAW, tmp_path).stdout.splitlines()[-1] == "12 True"
 
 
+SHORT = ("--epochs", 1, "--steps-per-execution", 1)
 TRAIN_AND_COUNT = """
 from my_project import __main__
 
 events = []
-keep_compiled = __main__.keep_compiled
+set_up_cache = __main__.set_up_cache
 
-def listen():
-    keep_compiled()
+def listen(wanted):
+    set_up_cache(wanted)
     import jax.monitoring
     jax.monitoring.register_event_listener(lambda event, **_: events.append(event))
 
-__main__.keep_compiled = listen
+__main__.set_up_cache = listen
 __main__.main()
 print(*(events.count(f"/jax/compilation_cache/cache_{kind}") for kind in ("hits", "misses")))
 """
 
 
-def train_and_count(project, cache, *options):
+def train_and_count(project, cache, *more):
     """Train with the cache in the folder `cache`; return how often it was hit and missed."""
     environment = os.environ | {"PYTHONPATH": str(project / "src"), "XDG_CACHE_HOME": str(cache)}
     for name in [name for name in environment if "COMPILATION_CACHE" in name or "PERSIST" in name]:
         del environment[name]
     process = run(
-        *(sys.executable, "-c", TRAIN_AND_COUNT, "train", "--epochs", 1, *options),
+        *(sys.executable, "-c", TRAIN_AND_COUNT, "train", *SHORT, *more),
         cwd=project,
         env=environment,
     )
@@ -159,20 +170,30 @@ def train_and_count(project, cache, *options):
     return [int(number) for number in process.stdout.splitlines()[-1].split()]
 
 
-def test_what_was_compiled_is_kept(render, tmp_path):
-    """A second run compiles nothing; without the flag, or the folder, a run does without."""
+def test_what_was_compiled_is_kept(render, tmp_path, monkeypatch):
+    """A second run compiles nothing; without the flag, or the folder, a run does without. What
+    has not been used for a month is removed."""
     project, cache = render(tmp_path / "my-project"), tmp_path / "cache"
-    options = ("--steps-per-execution", 1)
-    hits, misses = train_and_count(project, cache, *options)
+    old = cache / "jax" / (platform.node() or "local") / "old-cache"
+    old.parent.mkdir(parents=True)
+    old.write_text("of last year")
+    os.utime(old, (0, 0))
+    hits, misses = train_and_count(project, cache)
     assert misses > 20
-    hits, misses = train_and_count(project, cache, *options)
+    assert not old.exists()
+    hits, misses = train_and_count(project, cache)
     assert hits > 20
     assert misses == 0
-    assert train_and_count(project, tmp_path / "none", *options, "--no-compilation-cache") == [0, 0]
+
+    assert train_and_count(project, tmp_path / "none", "--no-compilation-cache") == [0, 0]
     assert not (tmp_path / "none/jax").exists()
     (tmp_path / "blocked").mkdir()
     (tmp_path / "blocked/jax").write_text("a file where the folder should be")
-    assert train_and_count(project, tmp_path / "blocked", *options) == [0, 0]
+    assert train_and_count(project, tmp_path / "blocked") == [0, 0]
+
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "given"))
+    run_python(project, "-m", "my_project", "train", *SHORT, "--no-compilation-cache")
+    assert not (tmp_path / "given").exists()
 
 
 def peak_memory(project, dataset, run_dir):

@@ -79,7 +79,7 @@ finally:
         ("train --learning-rate nan", "--learning-rate must be from 0 to 3e38, not nan"),
         ("train --steps-per-execution 0", "--steps-per-execution must be 1 or more, not 0"),
         (
-            "train --steps-per-execution 1 --unroll False",
+            "train --steps-per-execution 1 --unroll never",
             "--unroll must be left out with --steps-per-execution 1",
         ),
         ("train --dropout 1", "--dropout must be from 0 to below 1, not 1.0"),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,8 @@ from {{ package_name }}.model import build_model
 from {{ package_name }}.optimizer import (
     build_schedule,
 )
+
+Unroll: TypeAlias = Literal["auto", "always", "never"]
 
 
 class Jitted:
@@ -140,9 +142,9 @@ def test_a_shape_is_traced_once(parts: Parts, jitted: Jitted, batches: list[step
         assert jitted.traces == 2, "the step is traced again for a shape it has seen"
 
 
-@pytest.mark.parametrize("unroll", [True, False])
+@pytest.mark.parametrize("unroll", ["always", "never"])
 def test_steps_in_one_call_are_those_of_many(
-    parts: Parts, jitted: Jitted, batches: list[steps.Batch], unroll: bool
+    parts: Parts, jitted: Jitted, batches: list[steps.Batch], unroll: Unroll
 ) -> None:
     """But for the rounding of the compiler, which may order sums otherwise."""
     state = parts.state
@@ -157,24 +159,24 @@ def test_one_step_is_no_loop(
     parts: Parts, stepped: steps.TrainState, batches: list[steps.Batch]
 ) -> None:
     """It is the step itself, to the last bit."""
-    state, _ = jax.jit(take_steps(parts, None))(parts.state, stack(batches[:1]))
+    state, _ = jax.jit(take_steps(parts, "auto"))(parts.state, stack(batches[:1]))
     for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(stepped), strict=True):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
-@pytest.mark.parametrize("rank", [1, 2])
-def test_convolutions_are_unrolled_on_a_cpu(batches: list[steps.Batch], rank: int) -> None:
+@pytest.mark.parametrize("convolves", [False, True])
+def test_convolutions_are_unrolled_on_a_cpu(batches: list[steps.Batch], convolves: bool) -> None:
     """In a loop there, their gradients take many times as long; all else is compiled once."""
-    layers = [keras.layers.Flatten()] if rank == 1 else [keras.layers.Conv2D(2, 3)]
+    layers = [keras.layers.Conv2D(2, 3)] if convolves else []
     model = keras.Sequential([*layers, keras.layers.Flatten(), keras.layers.Dense(10)])
     parts = make_parts(model, keras.optimizers.SGD(0.1), batches[0])
-    jaxpr = jax.make_jaxpr(take_steps(parts, None))(parts.state, stack(batches[:3])).jaxpr
+    jaxpr = jax.make_jaxpr(take_steps(parts, "auto"))(parts.state, stack(batches[:3])).jaxpr
     (scan,) = [equation for equation in jaxpr.eqns if equation.primitive.name == "scan"]
-    unrolled = rank == 2 and jax.default_backend() == "cpu"
+    unrolled = convolves and jax.default_backend() == "cpu"
     assert scan.params["unroll"] == (3 if unrolled else 1)
 
 
-def take_steps(parts: Parts, unroll: bool | None) -> debugging.TrainSteps:
+def take_steps(parts: Parts, unroll: Unroll) -> debugging.TrainSteps:
     return functools.partial(
         steps.train_steps,
         unroll=unroll,

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import keras
@@ -26,7 +26,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     With `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
     """
     if debug_nans:
-        config = dataclasses.replace(config, steps_per_execution=1, unroll=None)
+        config = dataclasses.replace(config, steps_per_execution=1, unroll="auto")
     dataset = data.load_dataset(config)
     steps_per_epoch = data.steps_per_epoch(dataset.train, config.batch_size)
     keras.utils.set_random_seed(config.seed)
@@ -92,7 +92,7 @@ class Trainer(keras.Model):
         loss_fn: steps.LossFn,
         metrics: Sequence[keras.metrics.Metric],
         optimizer: keras.optimizers.Optimizer | None = None,
-        unroll: bool | None = None,
+        unroll: Literal["auto", "always", "never"] = "auto",
     ) -> None:
         super().__init__()
         self.model = model
@@ -181,7 +181,8 @@ class ReportCallback(keras.callbacks.Callback):
         self.report = report
 
     def on_train_batch_end(self, batch: int, logs: dict[str, jax.Array] | None = None) -> None:
-        self.report.execution(logs or {})
+        if logs:
+            self.report.execution(logs)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         self.report.epoch(epoch, logs or {}, int(self.model.optimizer.iterations))

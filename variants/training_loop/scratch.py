@@ -26,7 +26,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     With `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
     """
     if debug_nans:
-        config = dataclasses.replace(config, steps_per_execution=1, unroll=None)
+        config = dataclasses.replace(config, steps_per_execution=1, unroll="auto")
     dataset = data.load_dataset(config)
     steps_per_epoch = data.steps_per_epoch(dataset.train, config.batch_size)
     keras.utils.set_random_seed(config.seed)
@@ -67,9 +67,9 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
         for epoch in range(config.epochs):
             state = state._replace(metrics_variables=steps.initial_metrics(metrics))
             for batches in data.training_batches(dataset.train, config, epoch):
-                state, on_device = train_steps(state, batches)
-                report.execution(on_device)
-            results = to_floats(on_device)
+                state, results_on_device = train_steps(state, batches)
+                report.execution(results_on_device)
+            results = to_floats(results_on_device)
             if dataset.validation:
                 validation = run_test_steps(
                     test_step,

@@ -1,8 +1,10 @@
 """The command line: train and evaluate."""
 
+import dataclasses
 import os
 import platform
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,15 +32,16 @@ def train(
     Args:
         run_dir: Where to write the run: a new or empty directory, by default runs/<UTC time>.
         compilation_cache: Keep what JAX compiles, in ~/.cache/jax, for runs to come.
-        debug: Run the steps as plain Python, to go through with a debugger; slow.
-        debug_nans: Stop at the first step that gives a NaN, and say where it arises.
+        debug: Run the steps as plain Python, singly, to go through with a debugger; slow.
+        debug_nans: Take steps singly, stop at the first that gives a NaN, and say where it arises.
     """
-    if compilation_cache:
-        keep_compiled()
+    set_up_cache(compilation_cache)
     import jax
 
     from .train import train
 
+    if debug:
+        config = dataclasses.replace(config, steps_per_execution=1, unroll="auto")
     with jax.disable_jit(debug):
         run_dir = train(config, run_dir, debug_nans)
     print(f"saved {run_dir / 'model.keras'}; next: {PROGRAM} evaluate --run-dir {run_dir}")
@@ -56,8 +59,7 @@ def evaluate(
         split: Which part of the data.
         compilation_cache: Keep what JAX compiles, in ~/.cache/jax, for runs to come.
     """
-    if compilation_cache:
-        keep_compiled()
+    set_up_cache(compilation_cache)
     from . import data, run_directory
     from .train import evaluate
 
@@ -72,23 +74,29 @@ def evaluate(
     print(f"{run_dir}  {split}  {values}")
 
 
-def keep_compiled() -> None:
+def set_up_cache(wanted: bool) -> None:
     """Let JAX keep what it compiles, in a folder of the user's, unless it was told where.
 
     Each machine has a folder of its own, as another may lack instructions that this one has.
     """
+    if not wanted:
+        os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+        return
     if os.getenv("JAX_COMPILATION_CACHE_DIR"):
         return
-    cache = Path(os.getenv("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "jax" / (platform.node() or "local")
     try:
+        cache = Path(os.getenv("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = cache / "jax" / (platform.node() or "local")
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return  # and do without
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-    os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2**30)  # bytes
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+        for file in folder.iterdir():
+            if file.stat().st_mtime < time.time() - 30 * 24 * 3600:  # seconds
+                file.unlink()
+    except (OSError, RuntimeError):  # no such folder, or no home
+        return
+    if os.access(folder, os.W_OK):
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
 def main() -> None:

@@ -24,8 +24,8 @@ class Config:
     """Rows per step; training drops the rows of an epoch that fill no batch."""
     steps_per_execution: int = 8
     """Steps that the device takes in one call; at most those of an epoch."""
-    unroll: bool | None = None
-    """Compile these steps one by one, not as a loop; None: for convolutions, on a CPU, alone."""
+    unroll: Literal["auto", "always", "never"] = "auto"
+    """Whether these steps are written out, not a loop; auto: where convolutions meet a CPU."""
     optimizer: Literal["adam", "adamw", "lion", "sgd"] = "adam"
     """Rule of the update."""
     momentum: float = 0.9
@@ -97,7 +97,7 @@ class Config:
             ("patience", self.patience < self.epochs or not self.patience, "less than --epochs"),
             (
                 "unroll",
-                self.unroll is None or self.steps_per_execution > 1,
+                self.unroll == "auto" or self.steps_per_execution > 1,
                 "left out with --steps-per-execution 1",
             ),
             ("monitor", self.patience or self.monitor == "val_loss", "left out without --patience"),

@@ -78,7 +78,7 @@ def steps_per_epoch(split: Split, batch_size: int) -> int:
 
 
 def evaluation_batches(split: Split, batch_size: int) -> Iterator[Batch]:
-    """Every row once, in batches of one shape."""
+    """Every row once, in batches of one shape, that of all rows if they are fewer."""
     for index in range(count_evaluation_batches(split, batch_size)):
         yield evaluation_batch(split, batch_size, index)
 
@@ -86,7 +86,7 @@ def evaluation_batches(split: Split, batch_size: int) -> Iterator[Batch]:
 def evaluation_batch(split: Split, batch_size: int, index: int) -> Batch:
     """One of these batches; the last is filled up with its own rows again, of weight 0."""
     rows = split.rows[index * batch_size : (index + 1) * batch_size]
-    batch = gather(split, np.resize(rows, batch_size))
+    batch = gather(split, np.resize(rows, min(batch_size, len(split.rows))))
     batch.weight[len(rows) :] = 0
     return batch
 

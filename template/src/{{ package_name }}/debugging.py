@@ -17,10 +17,9 @@ TrainSteps = Callable[
 
 
 def stop_at_nan(train_steps: TrainSteps) -> TrainSteps:
-    """Return the function, jitted, so that a state with a NaN ends in a `UserError`: whence it is.
+    """Return the function, jitted, for single steps: a NaN ends in a `UserError` that says whence.
 
-    It must be given single steps, of which a bad one is taken once more, from the state before it,
-    one operation at a time.
+    A step that gives one is taken once more, from the state before it, one operation at a time.
     """
     jitted = jax.jit(train_steps)
     number = 0

@@ -6,7 +6,10 @@ from .config import Config
 
 
 def build_loss(config: Config) -> keras.losses.Loss:
-    """The loss of logits [B, K] for the classes [B]; a mean over rows, by their weights."""
+    """The loss of logits [B, K] for the classes [B]; a mean over rows, by their weights.
+
+    It has to be by the weights: rows of weight 0 fill up the last batch of an evaluation.
+    """
     return Crossentropy(config.label_smoothing, reduction="mean_with_sample_weight")
 
 

@@ -12,6 +12,7 @@ import jax
 import keras
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from .config import Config
 
@@ -21,7 +22,7 @@ SECONDS_BETWEEN_DRAWINGS = 0.5
 class Report:
     """Writes a row of metrics.csv and prints a line for each epoch; a bar shows the steps.
 
-    The bar is drawn in a terminal alone, and by the clock: only then are results fetched.
+    The bar is drawn in a terminal alone, and by the clock, with results that are there already.
     """
 
     def __init__(
@@ -40,14 +41,19 @@ class Report:
         self.steps_per_execution = min(config.steps_per_execution, steps_per_epoch)
         self.names = [metric.name for metric in metrics]
         self.step = 0
-        self.pending: deque[jax.Array] = deque()  # of each execution that may not be over, the loss
+        self.pending: deque[dict[str, jax.Array]] = deque()  # results that the device may yet owe
         console = Console()
         self.bar = Progress(
-            TextColumn("step"),
-            MofNCompleteColumn(),
-            BarColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[results]}"),
+            TextColumn("step", table_column=Column(no_wrap=True)),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=16),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            TextColumn(
+                "{task.fields[results]}",
+                markup=False,
+                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+            ),
+            expand=True,
             console=console,
             auto_refresh=False,
             transient=True,
@@ -57,7 +63,7 @@ class Report:
     def __enter__(self) -> Self:
         self.print(
             f"{self.path.parent}: {self.epochs} epochs of {self.steps_per_epoch} steps; "
-            "the first step takes longest, JAX compiles it"
+            "the first takes longest, JAX compiles it"
         )
         self.bar.start()
         total = self.epochs * self.steps_per_epoch
@@ -81,12 +87,14 @@ class Report:
         """
         left = self.steps_per_epoch - self.step % self.steps_per_epoch
         self.step += self.steps_per_execution if left >= self.steps_per_execution else 1
-        self.pending.append(results["loss"])
-        if len(self.pending) > 4:
-            self.pending.popleft().block_until_ready()
+        self.pending.append(results)
+        if len(self.pending) <= 4:
+            return
+        finished = self.pending.popleft()
+        finished["loss"].block_until_ready()
         if self.bar.disable or time.perf_counter() - self.drawn < SECONDS_BETWEEN_DRAWINGS:
             return
-        values = describe({name: float(results[name]) for name in self.names})
+        values = describe({name: float(finished[name]) for name in self.names})
         self.bar.update(self.task, completed=self.step, results=values, refresh=True)
         self.drawn = time.perf_counter()
 

@@ -80,8 +80,6 @@ def checked(name: str, value: Any) -> Any:
         raise TypeError(f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
     if get_origin(kind) is tuple and isinstance(value, list):
         return tuple(value)
-    if kind == bool | None and not isinstance(value, bool | None):
-        raise TypeError(f"{name} must be true, false or null, not {value!r}")
     for simple, good in ((int, int), (float, int | float), (str, str)):
         if kind is simple and (isinstance(value, bool) or not isinstance(value, good)):
             raise TypeError(f"{name} must be of type {simple.__name__}, not {value!r}")

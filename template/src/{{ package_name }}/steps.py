@@ -10,7 +10,7 @@ import itertools
 # {% endif %}
 from collections.abc import {{ "Iterator, " if metrics }}Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 # {% if metrics %}
@@ -91,7 +91,7 @@ def train_steps(
     state: TrainState,
     batches: Batch,
     *,
-    unroll: bool | None,
+    unroll: Literal["auto", "always", "never"],
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
     loss_fn: LossFn,
@@ -108,12 +108,12 @@ def train_steps(
     if len(batches.weight) == 1:  # a scan over it would still be a loop
         state = step(state, first)
     else:
-        if unroll is None:
+        unrolled = unroll == "always"
+        if unroll == "auto" and jax.default_backend() == "cpu":
             # In a loop on a CPU, XLA computes gradients of convolutions many times slower.
-            convolves = "conv_general_dilated" in str(step.trace(state, first).jaxpr)
-            unroll = convolves and jax.default_backend() == "cpu"
+            unrolled = "conv_general_dilated" in str(step.trace(state, first).jaxpr)
         state, _ = jax.lax.scan(
-            lambda state, batch: (step(state, batch), None), state, batches, unroll=unroll
+            lambda state, batch: (step(state, batch), None), state, batches, unroll=unrolled
         )
     return state, compute_results(metrics, state.metrics_variables)
 
