@@ -66,8 +66,8 @@ def test_both_loops_end_alike(outcomes):
     """To the last bit in every case, whatever the number of steps in a call."""
     for case in CASES:
         fit, scratch = (np.load(outcomes(loop) / f"{case}.npz") for loop in ("fit", "scratch"))
-        assert fit.files == scratch.files
-        for name in fit.files:
+        assert json.loads(str(fit["history"])) == json.loads(str(scratch["history"])), case
+        for name in set(fit.files) - {"history"}:
             assert fit[name].tobytes() == scratch[name].tobytes(), f"{case}: {name}"
 
 
