@@ -105,7 +105,7 @@ def trained(render, shared):
 def write_digits(project):
     """Write the digits as digits.npz, of which a single batch is for validation."""
     table = np.loadtxt(project / "src/my_project/digits.csv", delimiter=",", dtype=np.uint8)
-    splits = zip(("train", "validation", "test"), np.split(table, [1400, 1450]), strict=True)
+    splits = zip(("train", "validation", "test"), np.split(table, [1400, 1430]), strict=True)
     arrays = {}
     for name, rows in splits:
         arrays |= {f"x_{name}": rows[:, :-1].reshape(-1, 8, 8), f"y_{name}": rows[:, -1]}
