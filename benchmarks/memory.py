@@ -49,7 +49,7 @@ def main() -> None:
     text = (
         "# Peak of the memory of a run\n\n"
         f"{machine.conditions(machine.describe())} One epoch with Adam. The base is a run with "
-        f"next to no data and weights. The multiple is that of data + 3 weights, "
+        "next to no data and weights. The multiple is that of data + 3 weights, "
         "or, where the data are memory-mapped, of 3 weights.\n\n"
     )
     (output / "memory.md").write_text(text + report.table(heads, rows) + "\n", encoding="utf-8")

@@ -256,7 +256,7 @@ MUTATIONS = {
     "fit shuffles what is in order": Mutation(
         TRAIN,
         "training_batches(dataset.train, config)",
-        "training_batches(dataset.train, dataclasses.replace(config, seed=config.seed + 1))",
+        "training_batches(dataset.train, Config(**vars(config) | {'seed': config.seed + 1}))",
         FIT,
     ),
     "NaNs are not looked for": Mutation(

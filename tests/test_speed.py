@@ -6,12 +6,13 @@ That a shape is traced once, and a state donated, the project's own tests see to
 import json
 import os
 import platform
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from helpers import ROOT, run, run_python
+from helpers import run, run_python
+
+import benchmarks.processes
 
 LOOPS = pytest.mark.parametrize("training_loop", ["fit", "scratch"])
 
@@ -198,23 +199,13 @@ def test_what_was_compiled_is_kept(render, tmp_path, monkeypatch):
 
 def peak_memory(project, dataset, run_dir):
     """The peak of the anonymous memory of a run, in bytes."""
-    process = subprocess.run(
-        [
-            *(sys.executable, "-m", "benchmarks.peak_memory", "my_project", "train"),
-            *("--dataset", dataset, "--run-dir", run_dir, "--epochs", "1", "--batch-size", "256"),
-        ],
+    printed = benchmarks.processes.run_python(  # without a cache: all compile, which takes memory
+        *("-m", "benchmarks.peak_memory", "my_project", "train"),
+        *("--dataset", dataset, "--run-dir", run_dir, "--epochs", 1, "--batch-size", 256),
         cwd=project,
-        env=os.environ
-        | {
-            "PYTHONPATH": f"{project / 'src'}{os.pathsep}{ROOT}",
-            "JAX_ENABLE_COMPILATION_CACHE": "false",  # all compile, which takes memory too
-        },
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
+        path=(project / "src",),
     )
-    assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout)["anonymous"]
+    return json.loads(printed)["anonymous"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

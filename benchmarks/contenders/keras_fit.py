@@ -22,18 +22,21 @@ def train(
         metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
         steps_per_execution=steps_per_execution,
     )
+    fit(model, workload, data, epochs, epoch_ended)
+
+
+def fit(
+    model: keras.Model, workload: Workload, data: Data, epochs: int, epoch_ended: EpochEnded
+) -> None:
+    """Fit a compiled model, with no hook on batches, for which `fit` would wait."""
+    callback = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: epoch_ended(logs["loss"], logs["accuracy"])
+    )
     model.fit(
         data.x,
         data.y,
         batch_size=workload.batch_size,
         epochs=epochs,
-        callbacks=[on_epoch_end(epoch_ended)],
+        callbacks=[callback],
         verbose=0,
-    )
-
-
-def on_epoch_end(epoch_ended: EpochEnded) -> keras.callbacks.Callback:
-    """A callback without hooks on batches, for which `fit` would wait."""
-    return keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: epoch_ended(logs["loss"], logs["accuracy"])
     )

@@ -7,7 +7,7 @@ import jax
 import keras
 
 from benchmarks.contenders import EpochEnded
-from benchmarks.contenders.keras_fit import on_epoch_end
+from benchmarks.contenders.keras_fit import fit
 from benchmarks.models import keras_model
 from benchmarks.workloads import LEARNING_RATE, Data, Weights, Workload
 
@@ -61,11 +61,4 @@ def train(
 ) -> None:
     model = keras_model.build(workload, weights, CustomModel)
     model.compile(optimizer=keras.optimizers.Adam(LEARNING_RATE))
-    model.fit(
-        data.x,
-        data.y,
-        batch_size=workload.batch_size,
-        epochs=epochs,
-        callbacks=[on_epoch_end(epoch_ended)],
-        verbose=0,
-    )
+    fit(model, workload, data, epochs, epoch_ended)

@@ -1,6 +1,5 @@
 """Train and evaluate, by Keras' fit and evaluate over a model that takes our steps."""
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     With `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
     """
     if debug_nans:
-        config = dataclasses.replace(config, steps_per_execution=1, unroll="auto")
+        config = debugging.take_single_steps(config)
     dataset = data.load_dataset(config)
     steps_per_epoch = data.steps_per_epoch(dataset.train, config.batch_size)
     keras.utils.set_random_seed(config.seed)

@@ -1,6 +1,5 @@
 """The command line: train and evaluate."""
 
-import dataclasses
 import os
 import platform
 import sys
@@ -38,10 +37,11 @@ def train(
     set_up_cache(compilation_cache)
     import jax
 
+    from .debugging import take_single_steps
     from .train import train
 
     if debug:
-        config = dataclasses.replace(config, steps_per_execution=1, unroll="auto")
+        config = take_single_steps(config)
     with jax.disable_jit(debug):
         run_dir = train(config, run_dir, debug_nans)
     print(f"saved {run_dir / 'model.keras'}; next: {PROGRAM} evaluate --run-dir {run_dir}")

@@ -54,21 +54,21 @@ def training_batches(split: Split, config: Config, epoch: int) -> Iterator[Batch
     order = np.random.default_rng((config.seed, epoch)).permutation(split.rows)
     steps = steps_per_epoch(split, config.batch_size)
     batches = order[: steps * config.batch_size].reshape(steps, 1, config.batch_size)
-    size = steps_per_stack(split, config)
+    size = steps_per_stack(config, steps)
     single = steps % size
     stacks = batches[: steps - single].reshape(-1, size, config.batch_size)
     for rows in itertools.chain(stacks, batches[steps - single :]):
         yield gather(split, rows)
 
 
-def steps_per_stack(split: Split, config: Config) -> int:
-    return min(config.steps_per_execution, steps_per_epoch(split, config.batch_size))
+def steps_per_stack(config: Config, steps_per_epoch: int) -> int:
+    return min(config.steps_per_execution, steps_per_epoch)
 
 
 def executions_per_epoch(split: Split, config: Config) -> int:
     """The number of stacks of batches, and of those that come singly."""
     steps = steps_per_epoch(split, config.batch_size)
-    stacks, single = divmod(steps, steps_per_stack(split, config))
+    stacks, single = divmod(steps, steps_per_stack(config, steps))
     return stacks + single
 
 

@@ -1,5 +1,6 @@
 """Find out in which step, and where in it, the first NaN arises."""
 
+import dataclasses
 import re
 import traceback
 from collections.abc import Callable
@@ -9,11 +10,17 @@ import jax
 import jax.numpy as jnp
 
 from . import steps
+from .config import Config
 from .errors import UserError
 
 TrainSteps = Callable[
     [steps.TrainState, steps.Batch], tuple[steps.TrainState, dict[str, jax.Array]]
 ]
+
+
+def take_single_steps(config: Config) -> Config:
+    """Return the configuration with one step in each call, so that each can be looked at."""
+    return dataclasses.replace(config, steps_per_execution=1, unroll="auto")
 
 
 def stop_at_nan(train_steps: TrainSteps) -> TrainSteps:

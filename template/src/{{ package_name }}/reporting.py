@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from . import data
 from .config import Config
 
 SECONDS_BETWEEN_DRAWINGS = 0.5
@@ -38,7 +39,7 @@ class Report:
         self.batch_size = config.batch_size
         self.schedule = jax.jit(schedule)
         self.steps_per_epoch = steps_per_epoch
-        self.steps_per_execution = min(config.steps_per_execution, steps_per_epoch)
+        self.steps_per_stack = data.steps_per_stack(config, steps_per_epoch)
         self.names = [metric.name for metric in metrics]
         self.step = 0
         self.pending: deque[dict[str, jax.Array]] = deque()  # results that the device may yet owe
@@ -86,7 +87,7 @@ class Report:
         has not come to would fill the memory.
         """
         left = self.steps_per_epoch - self.step % self.steps_per_epoch
-        self.step += self.steps_per_execution if left >= self.steps_per_execution else 1
+        self.step += self.steps_per_stack if left >= self.steps_per_stack else 1
         self.pending.append(results)
         if len(self.pending) <= 4:
             return
