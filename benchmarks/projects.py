@@ -98,5 +98,6 @@ def train_arguments(
         *("--steps-per-execution", workload.steps_per_execution),
         *(("--unroll", unroll) if workload.steps_per_execution > 1 else ()),
         *("--seed", SEED),
+        *("--keep-checkpoints", 0),
         *("--run-dir", run_dir),
     )

@@ -27,9 +27,9 @@ from my_project import (
     data,
     losses,
     metrics,
+    model_file,
     optimizer,
     reporting,
-    run_directory,
     steps,
     train,
 )
@@ -487,6 +487,7 @@ def make_config(case: Case) -> config.Config:
         "learning_rate": 0.05,
         "schedule": "constant",
         "steps_per_execution": 1,
+        "keep_checkpoints": 0,
         **case.fields,
     }
     return config.Config(epochs=EPOCHS, batch_size=BATCH_SIZE, seed=5, **fields)
@@ -554,7 +555,7 @@ def run_project(case: Case, path: Path) -> None:
         for name, value in logs.items():
             results.setdefault(name, []).append(value)
 
-    def training_batches(split: data.Split, cfg: config.Config, epoch: int) -> Any:
+    def training_batches(split: data.Split, cfg: config.Config, epoch: int, _: int = 0) -> Any:
         order = np.random.default_rng((cfg.seed, epoch)).permutation(split.rows)
         for start in range(0, len(order), BATCH_SIZE):
             yield gather(split, order[np.newaxis, start : start + BATCH_SIZE])
@@ -567,8 +568,8 @@ def run_project(case: Case, path: Path) -> None:
         (data, "steps_per_epoch", steps_per_epoch),
     ]
     patches = [
-        (run_directory, "check_model", lambda _: None),
-        (run_directory, "save_model", lambda *_: None),
+        (model_file, "check_model", lambda _: None),
+        (model_file, "save_model", lambda *_: None),
         (train, "build_model", remember("model", lambda *_: build_model(case, cfg))),
         (
             train,

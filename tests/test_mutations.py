@@ -15,7 +15,7 @@ STEPS, TRAIN = "src/my_project/steps.py", "src/my_project/train.py"
 DATA, LOSSES = "src/my_project/data.py", "src/my_project/losses.py"
 OPTIMIZER, STOPPING = "src/my_project/optimizer.py", "src/my_project/early_stopping.py"
 OPTAX, DEBUGGING = "src/my_project/optax_optimizer.py", "src/my_project/debugging.py"
-MODEL = "src/my_project/model.py"
+MODEL, CHECKPOINT = "src/my_project/model.py", "src/my_project/checkpoint.py"
 
 
 class Mutation(NamedTuple):
@@ -139,7 +139,7 @@ MUTATIONS = {
         STEPS, '"conv_general_dilated" in', 'False and "conv_general_dilated" in'
     ),
     "the batches that fill no stack are dropped": Mutation(
-        DATA, "itertools.chain(stacks, batches[steps - single :])", "stacks"
+        DATA, "itertools.chain(stacks, batches[stacked:])", "stacks"
     ),
     "the rows that fill a batch up count": Mutation(
         DATA, "    batch.weight[len(rows) :] = 0\n", "", always=True
@@ -200,16 +200,16 @@ MUTATIONS = {
     ),
     "the optimizer is not written back": Mutation(
         TRAIN,
-        "    ):\n        variable.assign(value)\n",
-        "    ):\n        if not any(variable is v for v in optimizer.variables):\n"
-        "            variable.assign(value)\n",
+        "        ):\n            variable.assign(value)\n",
+        "        ):\n            if not any(variable is v for v in optimizer.variables):\n"
+        "                variable.assign(value)\n",
         SCRATCH,
     ),
     "the statistics are not written back": Mutation(
         TRAIN,
-        "    ):\n        variable.assign(value)\n",
-        "    ):\n        if not any(variable is v for v in model.non_trainable_variables):\n"
-        "            variable.assign(value)\n",
+        "        ):\n            variable.assign(value)\n",
+        "        ):\n            if not any(variable is v for v in model.non_trainable_variables):\n"
+        "                variable.assign(value)\n",
         SCRATCH,
     ),
     "the model trained is another than the one saved": Mutation(
@@ -242,7 +242,10 @@ MUTATIONS = {
         "        self.model.make_train_function(force=True)\n        self.report.epoch(epoch,",
         FIT,
     ),
-    "each epoch has the same order": Mutation(TRAIN, "config, epoch)", "config, 0)"),
+    "fit has each epoch in the same order": Mutation(TRAIN, "config, epoch)", "config, 0)", FIT),
+    "each epoch has the same order": Mutation(
+        TRAIN, "config, epoch, first_step)", "config, 0, first_step)", SCRATCH
+    ),
     "the order ignores the seed": Mutation(
         DATA, "default_rng((config.seed, epoch))", "default_rng((0, epoch))"
     ),
@@ -251,12 +254,15 @@ MUTATIONS = {
         TRAIN, "                break\n", "                pass\n", SCRATCH
     ),
     "fit goes on after its end": Mutation(
-        TRAIN, "            self.model.stop_training = True\n", "            pass\n", FIT
+        TRAIN,
+        "logs or {}))\n            self.model.stop_training = True\n",
+        "logs or {}))\n",
+        FIT,
     ),
     "fit shuffles what is in order": Mutation(
         TRAIN,
-        "training_batches(dataset.train, config)",
-        "training_batches(dataset.train, Config(**vars(config) | {'seed': config.seed + 1}))",
+        "training_batches(dataset.train, config, first_epoch",
+        "training_batches(dataset.train, Config(**vars(config) | {'seed': 9}), first_epoch",
         FIT,
     ),
     "NaNs are not looked for": Mutation(
@@ -266,7 +272,48 @@ MUTATIONS = {
         "src/my_project/reporting.py", "max(updates - 1, 0)", "updates"
     ),
     "a model is trained that cannot be saved": Mutation(
-        TRAIN, "    run_directory.check_model(model)\n", ""
+        TRAIN, "    model_file.check_model(model)\n", ""
+    ),
+    # What a run goes on from
+    "an epoch is begun anew": Mutation(
+        DATA, "config.batch_size)[first_step:]", "config.batch_size)"
+    ),
+    "the metrics of half an epoch are lost": Mutation(
+        TRAIN, "            if not first_step:\n", "            if True:\n", SCRATCH
+    ),
+    "fit loses the metrics of half an epoch": Mutation(
+        TRAIN, "                variable.assign(value)\n", "                pass\n", FIT
+    ),
+    "patience begins anew": Mutation(
+        CHECKPOINT, "EarlyStopping(best, wait))", "EarlyStopping(best, 0))"
+    ),
+    "the seeds are not restored": Mutation(
+        CHECKPOINT,
+        "            variable.assign(arrays[name])\n",
+        "            if 'seed' not in name:\n                variable.assign(arrays[name])\n",
+        always=True,
+    ),
+    "damage is not looked for": Mutation(
+        CHECKPOINT, "        if is_whole(checkpoint):", "        if True:"
+    ),
+    "the best checkpoint is not kept": Mutation(CHECKPOINT, " or step == self.best ", " "),
+    "the best model is not the average": Mutation(
+        CHECKPOINT,
+        "        self.optimizer.finalize_variable_values(self.model.trainable_variables)\n",
+        "",
+    ),
+    "a signal is not obeyed": Mutation(
+        CHECKPOINT, "        if self.interruption.number is None:", "        if True:"
+    ),
+    "what is saved at a signal is not waited for": Mutation(
+        CHECKPOINT, "            return\n        self.wait()\n", "            return\n"
+    ),
+    "rows are written twice": Mutation(
+        "src/my_project/reporting.py", "[: epochs + 1 if epochs else 0]", ""
+    ),
+    "a changed seed is accepted": Mutation("src/my_project/config.py", '    "seed",\n', ""),
+    "another process is let in": Mutation(
+        "src/my_project/run_directory.py", "filelock.FileLock(", "open("
     ),
     # The data and the model
     "classes have no weight": Mutation(DATA, "    if config.class_weight:", "    if False:"),

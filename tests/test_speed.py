@@ -125,7 +125,7 @@ reads = []
 config = Config(epochs=1)
 metrics = [keras.metrics.Mean(name="loss")]
 schedule = build_schedule(config, 800)
-with reporting.Report(Path(sys.argv[1]), config, schedule, 800, metrics) as report:
+with reporting.Report(Path(sys.argv[1]), config, schedule, 800, metrics, 0) as report:
     report.bar.disable = False
     for _ in range(4 + 96):
         clock.now += 1 / 16

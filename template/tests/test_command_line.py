@@ -1,5 +1,6 @@
 """The commands as a person types them."""
 
+import csv
 import json
 import os
 import subprocess
@@ -10,7 +11,11 @@ from typing import Any
 import keras
 import pytest
 
-from {{ package_name }} import steps, train
+from {{ package_name }} import (
+    run_directory,
+    steps,
+    train,
+)
 from {{ package_name }}.__main__ import main
 
 PACKAGE = "{{ package_name }}"
@@ -43,17 +48,50 @@ def test_train_and_evaluate(
     assert trained.returncode == 0, trained.stderr
     assert "epoch 3/3" in trained.stdout
     (run_dir,) = (tmp_path / "runs").iterdir()
-    assert {"config.json", "metrics.csv", "model.keras"} == {p.name for p in run_dir.iterdir()}
+    files = {"best.keras", "checkpoints", "config.json", "lock", "metrics.csv", "model.keras"}
+    assert files == {path.name for path in run_dir.iterdir()}
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [PACKAGE, "evaluate"])
     main()
     results = json.loads((run_dir / "evaluation.json").read_text())
-    assert results["split"] == "test"
+    assert (results["model"], results["split"]) == ("model.keras", "test")
     assert f"loss {results['loss']:.4f}" in capsys.readouterr().out
 # {% if metrics %}
     assert results["accuracy"] > 0.2  # a guess is right in one of ten
 # {% endif %}
+
+
+def test_settings_of_a_file_or_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run is repeated by its config.json, and goes on with its settings; flags change them."""
+    monkeypatch.chdir(tmp_path)
+
+    def train(*arguments: str) -> list[str]:
+        monkeypatch.setattr(sys, "argv", [PACKAGE, "train", *arguments])
+        main()
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if "steps" in line]
+        return line.split("; ")
+
+    short = ("--epochs", "1", "--batch-size", "512", "--steps-per-execution", "1")
+    begins = "1 epochs of 2 steps"
+    assert train(*short, "--dropout", "0.5", "--run-dir", "runs/a")[0] == f"runs/a: {begins}"
+    train("--config", "runs/a/config.json", "--run-dir", "runs/b")
+    rows = []
+    for name in "ab":
+        with Path("runs", name, "metrics.csv").open(newline="") as file:
+            rows.append([row[:-1] for row in csv.reader(file)])  # the last depends on the clock
+    assert rows[0] == rows[1]
+    for name in "ab":
+        assert run_directory.load_config(Path("runs") / name).dropout == 0.5
+    assert train("--resume", "--epochs", "2")[:2] == [
+        "runs/b: 2 epochs of 2 steps",
+        "goes on after 2 of 4 steps",
+    ]
+    assert run_directory.load_config(Path("runs/b")).dropout == 0.5
+    assert train("--resume", "--run-dir", "runs/a")[1] == "goes on after 2 of 2 steps"
+    assert train(*short, "--resume", "--run-dir", "runs/c")[0] == f"runs/c: {begins}"
 
 
 def test_help_is_quick() -> None:
@@ -86,11 +124,22 @@ finally:
         ("train --seed -1", "--seed must be from 0 to 4294967295, not -1"),
         ("train --momentum 0.5", "--momentum must be left out without sgd, not 0.5"),
         ("train --optimizer adamw", "--weight-decay must be above 0 for adamw, not 0.0"),
-        ("train --monitor loss", "--monitor must be left out without --patience, not loss"),
         ("train --patience 2 --monitor val_auc", "--monitor must be one of loss,"),
         ("train --warmup-steps 800", "--warmup-steps 800 leaves none of the 800 updates"),
         ("train --gradient-accumulation-steps 900", "900 is more than the 800 steps of the run"),
-        ("train --monitor-mode max", "--monitor-mode must be left out without --patience"),
+        ("train --checkpoint-steps -1", "--checkpoint-steps must be 0 or more, not -1"),
+        ("train --keep-checkpoints -1", "--keep-checkpoints must be 0 or more, not -1"),
+        (
+            "train --keep-checkpoints 0 --checkpoint-steps 9",
+            "--checkpoint-steps must be left out with --keep-checkpoints 0, not 9",
+        ),
+        ("train --resume", "there is no run in"),
+        ("train --resume --run-dir full", "full is in use"),
+        ("train --resume --run-dir", "--run-dir"),
+        ("train --config missing.json", "there is no missing.json"),
+        ("train --config full", "cannot read full: Is a directory"),
+        ("train --config full/file", "cannot read full/file"),
+        ("train --init-from missing", "there is no missing/model.keras"),
         ("train --patience 20", "--patience must be less than --epochs, not 20"),
         ("train --global-clipnorm 1e39", "--global-clipnorm must be from 0 to 3e38, not 1e+39"),
         ("train --ema-momentum 1", "--ema-momentum must be from 0 to 0.999999, not 1.0"),
@@ -107,6 +156,7 @@ finally:
         ("train --run-dir full/file/run", "cannot write to full/file/run: Not a directory"),
         ("evaluate", "there is no run in"),
         ("evaluate --run-dir missing", "missing holds no run"),
+        ("evaluate --best --run-dir missing", "missing holds no run"),
         ("train --epochs many", "--epochs"),
         ("train --no-such-flag", "--no-such-flag"),
         ("train --dtype float8", "float8"),

@@ -16,7 +16,8 @@ FALLING_THEN_RISING = [3.0, 2.0, 2.5, 1.0, 1.0, 1.5, 0.9, 1.2, 1.1, 1.3, 1.4]
 def stops_after(config: Config, values: list[float]) -> int | None:
     memory = early_stopping.EarlyStopping()
     for epoch, value in enumerate(values, start=1):
-        memory = early_stopping.update(memory, config, {config.monitor: value})
+        name = early_stopping.monitored(config, {"val_loss": value})
+        memory = early_stopping.update(memory, config, {"val_loss": value, name: value})
         if early_stopping.is_over(memory, config):
             return epoch
     return None
@@ -55,6 +56,12 @@ def test_nan_is_no_improvement() -> None:
     assert stops_after(Config(patience=2), [math.nan, math.nan, math.nan]) == 2
 
 
+def test_what_is_monitored_by_itself() -> None:
+    """The loss of the validation, or that of the training where there is none."""
+    assert early_stopping.monitored(Config(), {"loss": 1.0, "val_loss": 2.0}) == "val_loss"
+    assert early_stopping.monitored(Config(), {"loss": 1.0}) == "loss"
+
+
 def test_no_patience_is_for_ever() -> None:
     assert stops_after(Config(), [1.0] * 100) is None
 
@@ -62,4 +69,4 @@ def test_no_patience_is_for_ever() -> None:
 def test_an_unknown_quantity_is_refused() -> None:
     metrics = [keras.metrics.Mean(name="loss")]
     with pytest.raises(UserError, match="--monitor must be one of loss, not val_loss"):
-        early_stopping.check(Config(patience=1), metrics, None)
+        early_stopping.check(Config(monitor="val_loss"), metrics, None)

@@ -17,6 +17,7 @@ import pytest
 
 from {{ package_name }} import (
     data,
+    model_file,
     optimizer,
     run_directory,
     steps,
@@ -84,9 +85,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
             return result
 
     def ordered(batches: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(split: data.Split, config: Config, epoch: int) -> Any:
+        def wrapper(split: data.Split, config: Config, epoch: int, *args: int) -> Any:
             orders.append((config.seed, epoch))
-            return batches(split, config, epoch)
+            return batches(split, config, epoch, *args)
 
         return wrapper
 
@@ -170,7 +171,7 @@ def test_the_saved_model_is_the_trained_one(run_dir: Path) -> None:
     """Weights and BatchNorm statistics were written back before saving, and validation started
     from zero: the last row of metrics.csv is found again."""
     validation = data.load_splits(CONFIG)["validation"]
-    results = train.evaluate(CONFIG, run_directory.load_model(run_dir), validation)
+    results = train.evaluate(CONFIG, model_file.load_model(run_dir / "model.keras"), validation)
     last = read_metrics(run_dir)[-1]
     for name, value in results.items():
         assert value == pytest.approx(last[f"val_{name}"], rel=1e-5), name
@@ -181,7 +182,7 @@ def test_evaluation_does_not_depend_on_the_batch_size(run_dir: Path) -> None:
 
     If not, a loss or a metric counts rows of weight 0.
     """
-    model, test = run_directory.load_model(run_dir), data.load_splits(CONFIG)["test"]
+    model, test = model_file.load_model(run_dir / "model.keras"), data.load_splits(CONFIG)["test"]
     whole = train.evaluate(dataclasses.replace(CONFIG, batch_size=len(test.rows)), model, test)
     assert train.evaluate(CONFIG, model, test) == pytest.approx(whole, rel=1e-5)
 
@@ -204,7 +205,7 @@ assert not any(name.endswith((".train", ".steps")) for name in sys.modules if "k
     subprocess.run(
         [sys.executable, "-c", program, run_dir / "model.keras"], cwd=tmp_path, check=True
     )
-    here = run_directory.load_model(run_dir).predict(x, verbose=0)
+    here = model_file.load_model(run_dir / "model.keras").predict(x, verbose=0)
     np.testing.assert_array_equal(np.load(tmp_path / "predictions.npy"), here)
 
 
@@ -229,7 +230,7 @@ def test_the_model_adapts_to_the_data(
     np.savez(tmp_path / "data.npz", x_train=x, y_train=np.arange(24) % 3)
     config = Config(dataset=str(tmp_path / "data.npz"), epochs=1, batch_size=8, dtype=dtype)
     run_dir = train.train(config, tmp_path / "run")
-    model = run_directory.load_model(run_dir)
+    model = model_file.load_model(run_dir / "model.keras")
     assert model.output_shape == (None, 3)
     assert dtype in {layer.compute_dtype for layer in model.layers}
     assert np.isfinite(read_metrics(run_dir)[0]["loss"])
@@ -254,9 +255,9 @@ def test_the_model_adapts_to_the_data(
 )
 def test_a_damaged_run_is_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
-    load = {"config.json": run_directory.load_config, "model.keras": run_directory.load_model}
+    load = {"config.json": run_directory.read_config, "model.keras": model_file.load_model}
     with pytest.raises(UserError, match=message):
-        load[name](tmp_path)
+        load[name](tmp_path / name)
 
 
 class Unregistered(keras.layers.Layer):
@@ -364,7 +365,7 @@ def test_the_model_outlives_its_training(tmp_path: Path, monkeypatch: pytest.Mon
     for variable, average in zip(model.trainable_variables, averages, strict=True):
         assert np.array_equal(variable.value, average.value), "the average is not written back"
     validation = data.load_splits(config)["validation"]
-    saved = train.evaluate(config, run_directory.load_model(run_dir), validation)
+    saved = train.evaluate(config, model_file.load_model(run_dir / "model.keras"), validation)
     validated = read_metrics(run_dir)[-1]["val_loss"]
     assert saved["loss"] == pytest.approx(validated, rel=1e-5), "not the average is evaluated"
 

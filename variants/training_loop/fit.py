@@ -8,8 +8,10 @@ from typing import Any, Literal
 import jax
 import keras
 
-from . import data, debugging, early_stopping, run_directory, steps
+from . import checkpoint, data, debugging, early_stopping, model_file, run_directory, steps
+from .checkpoint import Checkpoints
 from .config import Config
+from .interruption import Interruption
 from .losses import build_loss
 # {% if metrics %}
 from .metrics import build_metrics
@@ -19,10 +21,13 @@ from .optimizer import build_optimizer, build_schedule
 from .reporting import Report
 
 
-def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False) -> Path:
+def train(
+    config: Config, run_dir: Path | None = None, resume: bool = False, debug_nans: bool = False
+) -> Path:
     """Train a model as `config` says, and return the directory of the run.
 
-    With `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
+    With `resume`, a run that `run_dir` holds goes on from its newest checkpoint. With
+    `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
     """
     if debug_nans:
         config = debugging.take_single_steps(config)
@@ -36,39 +41,70 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
     first_batch = data.gather(dataset.train, dataset.train.rows[: config.batch_size])
     steps.build(first_batch, model=model, optimizer=optimizer, metrics=metrics)
+    if config.init_from and not checkpoint.exists(run_dir):
+        model_file.initialize(model, config.init_from)
     early_stopping.check(config, metrics, dataset.validation)
-    run_directory.check_model(model)
-    run_dir = run_directory.create(run_dir, config)
+    model_file.check_model(model)
 
     trainer = Trainer(model, loss_fn, metrics, optimizer, config.unroll)
-    if debug_nans:
-        trainer.take_train_steps = debugging.stop_at_nan(trainer.take_train_steps)
-        trainer.take_test_step = jax.jit(trainer.take_test_step)  # Keras, run eagerly, does not
-    trainer.compile(optimizer=optimizer, auto_scale_loss=False, run_eagerly=debug_nans)
-    executions = data.executions_per_epoch(dataset.train, config)
-    validation_batches = None
-    if dataset.validation:
-        validation_batches = EvaluationBatches(dataset.validation, config.batch_size)
-    with Report(run_dir, config, schedule, steps_per_epoch, metrics) as report:
-        callbacks = [ReportCallback(report), StopEarly(config, report)]
+    with (
+        run_directory.opened(run_dir, config, data.describe(dataset), resume) as run_dir,
+        Interruption() as interruption,
+        Checkpoints(
+            run_dir,
+            config,
+            steps_per_epoch,
+            interruption,
+            model=model,
+            optimizer=optimizer,
+            metrics=metrics,
+        ) as checkpoints,
+        Report(
+            run_dir, config, schedule, steps_per_epoch, metrics, checkpoints.position.step
+        ) as report,
+    ):
+        if resume:
+            run_directory.go_on(run_dir, config, checkpoints.position.step)
+        if debug_nans:
+            trainer.take_train_steps = debugging.stop_at_nan(
+                trainer.take_train_steps, checkpoints.position.step
+            )
+            trainer.take_test_step = jax.jit(trainer.take_test_step)  # run eagerly, Keras does not
+        trainer.compile(optimizer=optimizer, auto_scale_loss=False, run_eagerly=debug_nans)
+        first_epoch, first_step = divmod(checkpoints.position.step, steps_per_epoch)
+        executions = data.executions_per_epoch(dataset.train, config)
+        validation_batches = None
+        if dataset.validation:
+            validation_batches = EvaluationBatches(dataset.validation, config.batch_size)
+        stop_early = StopEarly(config, report, checkpoints.position.stopping)
+        callbacks = [ReportCallback(report), stop_early, SaveCheckpoints(checkpoints, stop_early)]
+        if first_step:
+            left = data.executions_per_epoch(dataset.train, config, first_step)
+            callbacks.insert(0, GoOnInEpoch(first_epoch, left, metrics))
         if getattr(optimizer, "inner_optimizer", optimizer).use_ema:
             callbacks.append(keras.callbacks.SwapEMAWeights())  # while it evaluates
-        trainer.fit(
-            training_batches(dataset.train, config),
-            epochs=config.epochs,
-            steps_per_epoch=executions,
-            shuffle=False,
-            validation_data=validation_batches,
-            callbacks=DirectCallbacks(
-                callbacks,
-                add_history=True,
-                model=trainer,
+        if first_epoch < config.epochs and not early_stopping.is_over(stop_early.memory, config):
+            trainer.fit(
+                training_batches(dataset.train, config, first_epoch, first_step),
+                initial_epoch=first_epoch,
                 epochs=config.epochs,
-                steps=executions,
-            ),
-            verbose=0,
-        )
-    run_directory.save_model(run_dir, model)
+                steps_per_epoch=executions,
+                shuffle=False,
+                validation_data=validation_batches,
+                callbacks=DirectCallbacks(
+                    callbacks,
+                    add_history=True,
+                    model=trainer,
+                    epochs=config.epochs,
+                    steps=executions,
+                ),
+                verbose=0,
+            )
+        else:  # all that is left is what fit does at its end
+            optimizer.finalize_variable_values(model.trainable_variables)
+        model_file.save_model(run_dir / "model.keras", model)
+        if checkpoints.restore_best():
+            model_file.save_model(run_dir / "best.keras", model)
     return run_dir
 
 
@@ -140,9 +176,12 @@ class Trainer(keras.Model):
         return steps.compute_results(self.metrics, new_state.metrics_variables), tuple(new_state)
 
 
-def training_batches(split: data.Split, config: Config) -> Iterator[steps.Batch]:
-    """The batches of all epochs; `fit` counts out each epoch's."""
-    for epoch in range(config.epochs):
+def training_batches(
+    split: data.Split, config: Config, first_epoch: int, first_step: int
+) -> Iterator[steps.Batch]:
+    """The batches from a step of an epoch to the end of all; `fit` counts out each epoch's."""
+    yield from data.training_batches(split, config, first_epoch, first_step)
+    for epoch in range(first_epoch + 1, config.epochs):
         yield from data.training_batches(split, config, epoch)
 
 
@@ -190,14 +229,65 @@ class ReportCallback(keras.callbacks.Callback):
 class StopEarly(keras.callbacks.Callback):
     """End the run when patience has run out."""
 
-    def __init__(self, config: Config, report: Report) -> None:
+    def __init__(
+        self, config: Config, report: Report, memory: early_stopping.EarlyStopping
+    ) -> None:
         super().__init__()
         self.config = config
         self.report = report
-        self.memory = early_stopping.EarlyStopping()
+        self.memory = memory
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         self.memory = early_stopping.update(self.memory, self.config, logs or {})
         if early_stopping.is_over(self.memory, self.config):
-            self.report.print(early_stopping.reason(self.config))
+            self.report.print(early_stopping.reason(self.config, logs or {}))
             self.model.stop_training = True
+
+
+class SaveCheckpoints(keras.callbacks.Callback):
+    """Tell the checkpoints of each execution and each epoch."""
+
+    def __init__(self, checkpoints: Checkpoints, stop_early: StopEarly) -> None:
+        super().__init__()
+        self.checkpoints = checkpoints
+        self.stop_early = stop_early
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, jax.Array] | None = None) -> None:
+        state = steps.TrainState(**self.model._jax_state)
+        self.checkpoints.execution(self.stop_early.report.step, state)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        state = steps.TrainState(
+            [variable.value for variable in self.model.trainable_variables],
+            [variable.value for variable in self.model.non_trainable_variables],
+            [variable.value for variable in self.model.optimizer.variables],
+            [variable.value for variable in self.model.metrics_variables],
+        )
+        self.checkpoints.epoch(self.stop_early.report.step, state, self.stop_early.memory)
+
+
+class GoOnInEpoch(keras.callbacks.Callback):
+    """Begin with what is left of an epoch, and with the metrics of what was."""
+
+    def __init__(
+        self, epoch: int, executions: int, metrics: Sequence[keras.metrics.Metric]
+    ) -> None:
+        super().__init__()
+        self.epoch = epoch
+        self.executions = executions
+        variables = [variable for metric in metrics for variable in metric.variables]
+        self.values = [(variable, variable.value) for variable in variables]
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        if epoch == self.epoch:  # fit has reset the metrics
+            for variable, value in self.values:
+                variable.assign(value)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, jax.Array] | None = None) -> None:
+        self.executions -= 1
+        if not self.executions:  # fit ends the epoch, and then, as told below, goes on
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        if epoch == self.epoch:
+            self.model.stop_training = False

@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from . import data, debugging, early_stopping, run_directory, steps
+from . import checkpoint, data, debugging, early_stopping, model_file, run_directory, steps
+from .checkpoint import Checkpoints
 from .config import Config
+from .interruption import Interruption
 from .losses import build_loss
 # {% if metrics %}
 from .metrics import build_metrics
@@ -19,10 +21,13 @@ from .optimizer import build_optimizer, build_schedule
 from .reporting import Report
 
 
-def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False) -> Path:
+def train(
+    config: Config, run_dir: Path | None = None, resume: bool = False, debug_nans: bool = False
+) -> Path:
     """Train a model as `config` says, and return the directory of the run.
 
-    With `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
+    With `resume`, a run that `run_dir` holds goes on from its newest checkpoint. With
+    `debug_nans`, the first step that gives a NaN ends in a `UserError` that says where.
     """
     if debug_nans:
         config = debugging.take_single_steps(config)
@@ -36,9 +41,10 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
     metrics = [keras.metrics.Mean(name="loss"){{ ", *build_metrics()" if metrics }}]
     first_batch = data.gather(dataset.train, dataset.train.rows[: config.batch_size])
     steps.build(first_batch, model=model, optimizer=optimizer, metrics=metrics)
+    if config.init_from and not checkpoint.exists(run_dir):
+        model_file.initialize(model, config.init_from)
     early_stopping.check(config, metrics, dataset.validation)
-    run_directory.check_model(model)
-    run_dir = run_directory.create(run_dir, config)
+    model_file.check_model(model)
 
     test_step = jax.jit(partial(steps.test_step, model=model, loss_fn=loss_fn, metrics=metrics))
     train_steps: debugging.TrainSteps = partial(
@@ -49,25 +55,48 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
         loss_fn=loss_fn,
         metrics=metrics,
     )
-    if debug_nans:
-        train_steps = debugging.stop_at_nan(train_steps)
-    else:
-        train_steps = jax.jit(train_steps, donate_argnums=0)
+    with (
+        run_directory.opened(run_dir, config, data.describe(dataset), resume) as run_dir,
+        Interruption() as interruption,
+        Checkpoints(
+            run_dir,
+            config,
+            steps_per_epoch,
+            interruption,
+            model=model,
+            optimizer=optimizer,
+            metrics=metrics,
+        ) as checkpoints,
+        Report(
+            run_dir, config, schedule, steps_per_epoch, metrics, checkpoints.position.step
+        ) as report,
+    ):
+        if resume:
+            run_directory.go_on(run_dir, config, checkpoints.position.step)
+        if debug_nans:
+            train_steps = debugging.stop_at_nan(train_steps, checkpoints.position.step)
+        else:
+            train_steps = jax.jit(train_steps, donate_argnums=0)
 
-    # A donated state is gone after its call: begin with copies of what the model is to keep.
-    state = steps.TrainState(
-        [jnp.copy(variable.value) for variable in model.trainable_variables],
-        [jnp.copy(variable.value) for variable in model.non_trainable_variables],
-        [variable.value for variable in optimizer.variables],
-        steps.initial_metrics(metrics),
-    )
-    stopping = early_stopping.EarlyStopping()
-    with Report(run_dir, config, schedule, steps_per_epoch, metrics) as report:
-        for epoch in range(config.epochs):
-            state = state._replace(metrics_variables=steps.initial_metrics(metrics))
-            for batches in data.training_batches(dataset.train, config, epoch):
+        # A donated state is gone after its call: begin with copies of what the model is to keep.
+        state = steps.TrainState(
+            [jnp.copy(variable.value) for variable in model.trainable_variables],
+            [jnp.copy(variable.value) for variable in model.non_trainable_variables],
+            [variable.value for variable in optimizer.variables],
+            [jnp.copy(variable.value) for metric in metrics for variable in metric.variables],
+        )
+        stopping = checkpoints.position.stopping
+        first_epoch, first_step = divmod(checkpoints.position.step, steps_per_epoch)
+        for epoch in range(first_epoch, config.epochs):
+            if early_stopping.is_over(stopping, config):
+                break
+            if not first_step:
+                state = state._replace(metrics_variables=steps.initial_metrics(metrics))
+            for batches in data.training_batches(dataset.train, config, epoch, first_step):
                 state, results_on_device = train_steps(state, batches)
                 report.execution(results_on_device)
+                checkpoints.execution(report.step, state)
+            first_step = 0
             results = to_floats(results_on_device)
             if dataset.validation:
                 validation = run_test_steps(
@@ -83,21 +112,23 @@ def train(config: Config, run_dir: Path | None = None, debug_nans: bool = False)
                 results |= {f"val_{name}": value for name, value in validation.items()}
             report.epoch(epoch, results, count_updates(state, optimizer))
             stopping = early_stopping.update(stopping, config, results)
+            checkpoints.epoch(report.step, state, stopping)
             if early_stopping.is_over(stopping, config):
-                report.print(early_stopping.reason(config))
-                break
+                report.print(early_stopping.reason(config, results))
 
-    for variable, value in zip(
-        [*optimizer.variables, *model.non_trainable_variables, *model.trainable_variables],
-        [
-            *state.optimizer_variables,
-            *state.non_trainable_variables,
-            *finalize(state, model, optimizer),
-        ],
-        strict=True,
-    ):
-        variable.assign(value)
-    run_directory.save_model(run_dir, model)
+        for variable, value in zip(
+            [*optimizer.variables, *model.non_trainable_variables, *model.trainable_variables],
+            [
+                *state.optimizer_variables,
+                *state.non_trainable_variables,
+                *finalize(state, model, optimizer),
+            ],
+            strict=True,
+        ):
+            variable.assign(value)
+        model_file.save_model(run_dir / "model.keras", model)
+        if checkpoints.restore_best():
+            model_file.save_model(run_dir / "best.keras", model)
     return run_dir
 
 

@@ -7,6 +7,22 @@ from .errors import UserError
 
 LARGEST = 3e38  # in float32
 
+# What a run cannot change when it goes on: it says which rows come when, of which arrays the state
+# consists, or what the best epoch was.
+FIXED = (
+    "dataset",
+    "validation_fraction",
+    "overfit",
+    "init_from",
+    "batch_size",
+    "optimizer",
+    "gradient_accumulation_steps",
+    "monitor",
+    "monitor_mode",
+    "seed",
+    "dtype",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -18,6 +34,8 @@ class Config:
     """Share of the training rows held out for validation where the data brings none."""
     overfit: int = 0
     """Train on this many rows alone, over and over, and validate on them; 0 takes all rows."""
+    init_from: str = ""
+    """A run, or a .keras file, whose weights a new run begins with."""
     epochs: int = 20
     """Passes over the training data."""
     batch_size: int = 32
@@ -56,10 +74,15 @@ class Config:
 # {% endif %}
     patience: int = 0
     """Epochs without improvement of the monitored quantity that end a run; 0 runs to the end."""
-    monitor: str = "val_loss"
-    """The monitored quantity: a column of metrics.csv."""
+    monitor: str = "auto"
+    """The quantity that says which epoch is best: a column of metrics.csv; auto is val_loss, or
+    loss where nothing is validated."""
     monitor_mode: Literal["auto", "min", "max"] = "auto"
     """Which values are better; auto is min for a loss, max for anything else."""
+    checkpoint_steps: int = 0
+    """Steps from one checkpoint to the next; 0 makes one after each epoch."""
+    keep_checkpoints: int = 3
+    """Number of the newest checkpoints to keep, beside that of the best epoch; 0 makes none."""
     seed: int = 0
     """Seed of the initial weights, the dropout masks and the order of the data."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -90,6 +113,8 @@ class Config:
             ),
 # {% endif %}
             ("patience", self.patience >= 0, "0 or more"),
+            ("checkpoint_steps", self.checkpoint_steps >= 0, "0 or more"),
+            ("keep_checkpoints", self.keep_checkpoints >= 0, "0 or more"),
             ("seed", 0 <= self.seed < 2**32, "from 0 to 4294967295"),
             # What would have no effect is refused, not ignored.
             ("momentum", self.optimizer == "sgd" or self.momentum == 0.9, "left out without sgd"),
@@ -100,11 +125,10 @@ class Config:
                 self.unroll == "auto" or self.steps_per_execution > 1,
                 "left out with --steps-per-execution 1",
             ),
-            ("monitor", self.patience or self.monitor == "val_loss", "left out without --patience"),
             (
-                "monitor_mode",
-                self.patience or self.monitor_mode == "auto",
-                "left out without --patience",
+                "checkpoint_steps",
+                self.keep_checkpoints or not self.checkpoint_steps,
+                "left out with --keep-checkpoints 0",
             ),
         ):
             if not good:

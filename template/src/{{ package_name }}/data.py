@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -46,18 +46,21 @@ class Dataset(NamedTuple):
 # The order of the data
 
 
-def training_batches(split: Split, config: Config, epoch: int) -> Iterator[Batch]:
+def training_batches(
+    split: Split, config: Config, epoch: int, first_step: int = 0
+) -> Iterator[Batch]:
     """The batches of one epoch, in an order that depends on nothing but (seed, epoch).
 
-    They come in stacks [K, B, ...] of K = steps_per_execution; those that fill no stack singly.
+    They begin with that of `first_step`, and come in stacks [K, B, ...] of K = steps_per_execution;
+    those that fill no stack come singly.
     """
     order = np.random.default_rng((config.seed, epoch)).permutation(split.rows)
     steps = steps_per_epoch(split, config.batch_size)
-    batches = order[: steps * config.batch_size].reshape(steps, 1, config.batch_size)
+    batches = order[: steps * config.batch_size].reshape(steps, 1, config.batch_size)[first_step:]
     size = steps_per_stack(config, steps)
-    single = steps % size
-    stacks = batches[: steps - single].reshape(-1, size, config.batch_size)
-    for rows in itertools.chain(stacks, batches[steps - single :]):
+    stacked = len(batches) - len(batches) % size
+    stacks = batches[:stacked].reshape(-1, size, config.batch_size)
+    for rows in itertools.chain(stacks, batches[stacked:]):
         yield gather(split, rows)
 
 
@@ -65,10 +68,10 @@ def steps_per_stack(config: Config, steps_per_epoch: int) -> int:
     return min(config.steps_per_execution, steps_per_epoch)
 
 
-def executions_per_epoch(split: Split, config: Config) -> int:
+def executions_per_epoch(split: Split, config: Config, first_step: int = 0) -> int:
     """The number of stacks of batches, and of those that come singly."""
     steps = steps_per_epoch(split, config.batch_size)
-    stacks, single = divmod(steps, steps_per_stack(config, steps))
+    stacks, single = divmod(steps - first_step, steps_per_stack(config, steps))
     return stacks + single
 
 
@@ -107,6 +110,18 @@ def gather(split: Split, rows: np.ndarray) -> Batch:
 
 
 # Loading
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """What tells a dataset from another, in values that JSON knows."""
+    splits = {split.name: len(split.rows) for split in dataset[:3] if split}
+    return {
+        "rows": splits,
+        "input_shape": list(dataset.input_shape),
+        "num_classes": dataset.num_classes,
+        "mean": dataset.mean,
+        "variance": dataset.variance,
+    }
 
 
 def load_dataset(config: Config) -> Dataset:

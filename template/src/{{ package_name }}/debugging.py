@@ -23,13 +23,13 @@ def take_single_steps(config: Config) -> Config:
     return dataclasses.replace(config, steps_per_execution=1, unroll="auto")
 
 
-def stop_at_nan(train_steps: TrainSteps) -> TrainSteps:
+def stop_at_nan(train_steps: TrainSteps, first_step: int) -> TrainSteps:
     """Return the function, jitted, for single steps: a NaN ends in a `UserError` that says whence.
 
     A step that gives one is taken once more, from the state before it, one operation at a time.
     """
     jitted = jax.jit(train_steps)
-    number = 0
+    number = first_step
 
     def checked(
         state: steps.TrainState, batches: steps.Batch

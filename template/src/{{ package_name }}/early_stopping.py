@@ -1,4 +1,4 @@
-"""When a run ends before its last epoch: the monitored quantity has ceased to improve."""
+"""Which epoch is best by the monitored quantity, and whether the run ends as none is better."""
 
 import math
 from collections.abc import Sequence
@@ -25,22 +25,27 @@ def check(
     names = [metric.name for metric in metrics]
     if validation:
         names += [f"val_{name}" for name in names]
-    if config.patience and config.monitor not in names:
+    if config.monitor not in ("auto", *names):
         raise UserError(f"--monitor must be one of {', '.join(names)}, not {config.monitor}")
 
 
 def update(memory: EarlyStopping, config: Config, results: dict[str, float]) -> EarlyStopping:
     """Take the results of one more epoch into account."""
-    if not config.patience:
-        return memory
-    value, best = results[config.monitor], memory.best
-    mode = config.monitor_mode
+    monitor, mode = monitored(config, results), config.monitor_mode
     if mode == "auto":
-        mode = "min" if config.monitor.endswith("loss") else "max"
+        mode = "min" if monitor.endswith("loss") else "max"
+    value, best = results[monitor], memory.best
     better = value < best if mode == "min" else value > best
     if better or (math.isnan(best) and not math.isnan(value)):
         return EarlyStopping(value, 0)
     return EarlyStopping(best, memory.wait + 1)
+
+
+def monitored(config: Config, results: dict[str, float]) -> str:
+    """Which of the results is monitored."""
+    if config.monitor == "auto":
+        return "val_loss" if "val_loss" in results else "loss"
+    return config.monitor
 
 
 def is_over(memory: EarlyStopping, config: Config) -> bool:
@@ -48,6 +53,6 @@ def is_over(memory: EarlyStopping, config: Config) -> bool:
     return 0 < config.patience <= memory.wait
 
 
-def reason(config: Config) -> str:
+def reason(config: Config, results: dict[str, float]) -> str:
     epochs = "an epoch" if config.patience == 1 else f"{config.patience} epochs"
-    return f"stopped: {config.monitor} has not improved for {epochs}"
+    return f"stopped: {monitored(config, results)} has not improved for {epochs}"

@@ -1,6 +1,7 @@
 """What a run shows while it trains: metrics.csv, a line an epoch, a progress bar."""
 
 import csv
+import io
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from rich.table import Column
 
 from . import data
 from .config import Config
+from .errors import UserError
+from .run_directory import write_text
 
 SECONDS_BETWEEN_DRAWINGS = 0.5
 
@@ -33,6 +36,7 @@ class Report:
         schedule: keras.optimizers.schedules.LearningRateSchedule,
         steps_per_epoch: int,
         metrics: Sequence[keras.metrics.Metric],
+        step: int,
     ) -> None:
         self.path = run_dir / "metrics.csv"
         self.epochs = config.epochs
@@ -41,7 +45,8 @@ class Report:
         self.steps_per_epoch = steps_per_epoch
         self.steps_per_stack = data.steps_per_stack(config, steps_per_epoch)
         self.names = [metric.name for metric in metrics]
-        self.step = 0
+        self.step = step
+        self.first_step = step  # of the epoch that is reported next
         self.pending: deque[dict[str, jax.Array]] = deque()  # results that the device may yet owe
         console = Console()
         self.bar = Progress(
@@ -62,13 +67,15 @@ class Report:
         )
 
     def __enter__(self) -> Self:
+        self.rewind()
+        total = self.epochs * self.steps_per_epoch
+        went = f"; goes on after {self.step} of {total} steps" if self.step else ""
         self.print(
-            f"{self.path.parent}: {self.epochs} epochs of {self.steps_per_epoch} steps; "
+            f"{self.path.parent}: {self.epochs} epochs of {self.steps_per_epoch} steps{went}; "
             "the first takes longest, JAX compiles it"
         )
         self.bar.start()
-        total = self.epochs * self.steps_per_epoch
-        self.task = self.bar.add_task("train", total=total, results="")
+        self.task = self.bar.add_task("train", total=total, completed=self.step, results="")
         self.began = self.drawn = time.perf_counter()
         return self
 
@@ -79,6 +86,16 @@ class Report:
         traceback: TracebackType | None,
     ) -> None:
         self.bar.stop()
+
+    def rewind(self) -> None:
+        """Drop the rows of metrics.csv that came after the step where the run goes on."""
+        epochs = self.step // self.steps_per_epoch
+        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        lines = text.splitlines(keepends=True)[: epochs + 1 if epochs else 0]
+        found = [row["epoch"] for row in csv.DictReader(io.StringIO("".join(lines)))]
+        if found != [str(epoch + 1) for epoch in range(epochs)]:
+            raise UserError(f"{self.path} must have a row for each of the {epochs} epochs so far")
+        write_text(self.path, "".join(lines))
 
     def execution(self, results: dict[str, jax.Array]) -> None:
         """As many steps as one execution takes were begun, which lead to these results.
@@ -103,23 +120,25 @@ class Report:
         """Epoch number `epoch`, counted from 0, ended with these results, after all `updates`."""
         learning_rate = float(self.schedule(max(updates - 1, 0)))  # that of the last update
         now = time.perf_counter()
-        rate = self.steps_per_epoch * self.batch_size / (now - self.began)
-        self.began = now
+        rate = (self.step - self.first_step) * self.batch_size / (now - self.began)
+        self.began, self.first_step = now, self.step
         names = [*self.names, *(f"val_{name}" for name in self.names)]
         results = {name: results[name] for name in names if name in results}
-        step = (epoch + 1) * self.steps_per_epoch
         row = {
             "epoch": epoch + 1,
-            "step": step,
+            "step": self.step,
             **results,
             "learning_rate": learning_rate,
             "examples_per_second": round(rate, 1),
         }
-        with self.path.open("a", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, row, lineterminator="\n")
-            if epoch == 0:
-                writer.writeheader()
-            writer.writerow(row)
+        try:
+            with self.path.open("a", encoding="utf-8", newline="") as file:
+                writer = csv.DictWriter(file, row, lineterminator="\n")
+                if epoch == 0:
+                    writer.writeheader()
+                writer.writerow(row)
+        except OSError as error:
+            raise UserError(f"cannot write to {self.path}: {error.strerror}") from error
         number = f"{epoch + 1:>{len(str(self.epochs))}}/{self.epochs}"
         self.print(f"epoch {number}  {describe(results)}  {rate:,.0f} examples/s")
 

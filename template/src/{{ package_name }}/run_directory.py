@@ -1,9 +1,12 @@
 """What a run leaves on disk.
 
-config.json      the configuration, and the versions it ran with
+config.json      the configuration, the versions it ran with, and when it went on with others
 metrics.csv      a row an epoch
+checkpoints/     the whole state, after the newest epochs and the best
 model.keras      the final model, for keras.saving.load_model
+best.keras       the model after the best epoch
 evaluation.json  what `evaluate` found last
+lock             held by the process that trains
 """
 
 import dataclasses
@@ -13,38 +16,60 @@ import json
 import math
 import platform
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import keras
+import filelock
 
-from .config import Config
+from .config import FIXED, Config
 from .errors import UserError
 
 RUNS = Path("runs")
-DEPENDENCIES = ("jax", "keras", "numpy")
+DEPENDENCIES = ("jax", "keras", "numpy", "orbax-checkpoint")
 
 
-def create(run_dir: Path | None, config: Config) -> Path:
-    """Begin a run: create its directory, by default runs/<UTC time>, with its config.json."""
+@contextmanager
+def opened(
+    run_dir: Path | None, config: Config, data: dict[str, Any], resume: bool
+) -> Iterator[Path]:
+    """Begin a run, by default in runs/<UTC time>, or go on with one, in this process alone."""
     run_dir = run_dir or unused(RUNS / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ"))
-    versions = {name: importlib.metadata.version(name) for name in DEPENDENCIES}
-    versions["python"] = platform.python_version()
-    text = to_json({"config": dataclasses.asdict(config), "versions": versions})
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        if any(run_dir.iterdir()):
+    with ExitStack() as stack:
+        try:
+            run_dir.mkdir(parents=True, exist_ok=True)
+            check_free(run_dir, resume)
+            stack.enter_context(filelock.FileLock(run_dir / "lock", blocking=False))
+            check_free(run_dir, resume)  # another process may have been quicker
+            if holds_run(run_dir):
+                find_changes(run_dir, config, data)
+            else:
+                save_config(run_dir, config, data, resumed=[])
+        except filelock.Timeout as error:
+            raise UserError(f"{run_dir} is in use by another process") from error
+        except FileExistsError as error:
+            raise UserError(
+                f"{run_dir} is in use: give --run-dir a directory that is new or empty"
+            ) from error
+        except OSError as error:
+            raise UserError(f"cannot write to {run_dir}: {error.strerror}") from error
+        yield run_dir
+
+
+def check_free(run_dir: Path, resume: bool) -> None:
+    if not holds_run(run_dir):
+        if {path.name for path in run_dir.iterdir()} - {"lock", "unfinished-config.json"}:
             raise FileExistsError
-        with (run_dir / "config.json").open("x", encoding="utf-8") as file:  # "x": one run wins
-            file.write(text)
-    except FileExistsError as error:
+    elif not resume:
         raise UserError(
-            f"{run_dir} is in use: give --run-dir a directory that is new or empty"
-        ) from error
-    except OSError as error:
-        raise UserError(f"cannot write to {run_dir}: {error.strerror}") from error
-    return run_dir
+            f"{run_dir} is in use: give --run-dir a directory that is new or empty, "
+            "or go on with the run in it by --resume"
+        )
+
+
+def holds_run(run_dir: Path) -> bool:
+    return (run_dir / "config.json").exists()
 
 
 def unused(path: Path) -> Path:
@@ -54,21 +79,43 @@ def unused(path: Path) -> Path:
 
 
 def latest() -> Path:
-    """The run in runs/ that began last."""
+    """The run in runs/ that began, or went on, last."""
     configs = sorted(RUNS.glob("*/config.json"), key=lambda path: path.stat().st_mtime_ns)
     if not configs:
         raise UserError(f"there is no run in {RUNS.absolute()}: train first, or give --run-dir")
     return configs[-1].parent
 
 
+def save_config(
+    run_dir: Path, config: Config, data: dict[str, Any], resumed: list[dict[str, Any]]
+) -> None:
+    versions = {name: importlib.metadata.version(name) for name in DEPENDENCIES}
+    versions["python"] = platform.python_version()
+    write_json(
+        run_dir / "config.json",
+        {
+            "config": dataclasses.asdict(config),
+            "data": data,
+            "versions": versions,
+            "resumed": resumed,
+        },
+    )
+
+
 def load_config(run_dir: Path) -> Config:
     """The configuration of a run."""
-    path = run_dir / "config.json"
+    return read_config(run_dir / "config.json")
+
+
+def read_config(path: Path) -> Config:
+    """The configuration in a config.json."""
     try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["config"]
+        values = read_json(path)["config"]
         return Config(**{name: checked(name, value) for name, value in values.items()})
     except FileNotFoundError as error:
-        raise UserError(f"{run_dir} holds no run: there is no {path}") from error
+        raise UserError(f"{path.parent} holds no run: there is no {path}") from error
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
 
@@ -86,51 +133,41 @@ def checked(name: str, value: Any) -> Any:
     return value
 
 
-def check_model(model: keras.Model) -> None:
-    """Raise a `UserError`, before it is trained, if a model could not be saved and loaded."""
-    try:
-        described = keras.saving.serialize_keras_object(model)
-    except Exception as error:  # from any get_config, or the lack of one
+def find_changes(run_dir: Path, config: Config, data: dict[str, Any]) -> dict[str, Any]:
+    """The settings that are others than those of the run so far.
+
+    Raises a `UserError` if the run could not go on with them, or with these data.
+    """
+    before, now = (dataclasses.asdict(c) for c in (load_config(run_dir), config))
+    changes = {name: now[name] for name in now if now[name] != before[name]}
+    if fixed := [f"{flag(name)} {before[name]}" for name in changes if name in FIXED]:
+        raise UserError(f"{run_dir} can go on only with {', '.join(fixed)}: else begin a new run")
+    data_before = read_json(run_dir / "config.json")["data"]
+    if different := [name for name in data if data[name] != data_before[name]]:
         raise UserError(
-            f"the model cannot be saved: {error.__class__.__name__} in get_config; give each class "
-            "of its own whose __init__ takes more than plain values a get_config"
-        ) from error
-    for name in unregistered(described):
-        raise UserError(
-            f"{name} could not be loaded once it is saved: put the decorator "
-            "@keras.saving.register_keras_serializable(package=__package__) before the class"
+            f"{run_dir} cannot go on, as the data have changed: {', '.join(different)} "
+            f"was {', '.join(str(data_before[name]) for name in different)}"
         )
+    return changes
 
 
-def unregistered(described: Any) -> Iterator[str]:
-    """The classes, neither of Keras nor registered with it, in what Keras says of an object."""
-    if isinstance(described, dict):
-        name = described.get("registered_name") or ""
-        own = name and (described.get("module") or "keras").split(".")[0] != "keras"
-        if own and keras.saving.get_registered_object(name) is None:
-            yield name
-        described = list(described.values())
-    if isinstance(described, list | tuple):
-        for part in described:
-            yield from unregistered(part)
+def go_on(run_dir: Path, config: Config, step: int) -> None:
+    """Note, and say, with which settings and versions a run goes on from `step`."""
+    before = read_json(run_dir / "config.json")
+    changes = find_changes(run_dir, config, before["data"])
+    settings = dataclasses.asdict(load_config(run_dir))
+    resumed = {"step": step, "changes": changes, "versions": before["versions"]}
+    save_config(run_dir, config, before["data"], [*before["resumed"], resumed])
+    now = read_json(run_dir / "config.json")
+    for name, value in changes.items():
+        print(f"{flag(name)} is {value} from now on; it was {settings[name]}")
+    for name, version in now["versions"].items():
+        if version != before["versions"].get(name):
+            print(f"{name} is {version} from now on; it was {before['versions'].get(name)}")
 
 
-def save_model(run_dir: Path, model: keras.Model) -> None:
-    """Write model.keras, whole or not at all."""
-    unfinished = run_dir / "unfinished.keras"
-    model.save(unfinished)
-    unfinished.replace(run_dir / "model.keras")
-
-
-def load_model(run_dir: Path) -> keras.Model:
-    """Read model.keras."""
-    path = run_dir / "model.keras"
-    if not path.exists():
-        raise UserError(f"there is no {path}: the run in {run_dir} did not finish")
-    try:
-        return keras.saving.load_model(path)
-    except Exception as error:  # what a damaged file raises depends on where the damage is
-        raise UserError(f"cannot load {path}: {error}") from error
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def save_evaluation(run_dir: Path, evaluation: dict[str, Any]) -> None:
@@ -139,8 +176,23 @@ def save_evaluation(run_dir: Path, evaluation: dict[str, Any]) -> None:
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in evaluation.items()
     }
-    (run_dir / "evaluation.json").write_text(to_json(evaluation), encoding="utf-8")
+    write_json(run_dir / "evaluation.json", evaluation)
 
 
-def to_json(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=2) + "\n"
+def read_json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="")
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
