@@ -208,7 +208,7 @@ MUTATIONS = {
     "the statistics are not written back": Mutation(
         TRAIN,
         "        ):\n            variable.assign(value)\n",
-        "        ):\n            if not any(variable is v for v in model.non_trainable_variables):\n"
+        "        ):\n            if not any(variable is v for v in model.non_trainable_weights):\n"
         "                variable.assign(value)\n",
         SCRATCH,
     ),
@@ -299,7 +299,7 @@ MUTATIONS = {
     "the best checkpoint is not kept": Mutation(CHECKPOINT, " or step == self.best ", " "),
     "the best model is not the average": Mutation(
         CHECKPOINT,
-        "        self.optimizer.finalize_variable_values(self.model.trainable_variables)\n",
+        "            self.optimizer.finalize_variable_values(self.model.trainable_variables)\n",
         "",
     ),
     "a signal is not obeyed": Mutation(

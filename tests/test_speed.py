@@ -76,7 +76,9 @@ def watched_execution(report, results):
     began = report.steps_per_epoch < report.step < 2 * report.steps_per_epoch
 
 Report.execution = watched_execution
-config = Config(epochs=2, batch_size=128, validation_fraction=0, steps_per_execution=4)
+config = Config(
+    epochs=2, batch_size=128, validation_fraction=0, steps_per_execution=4, keep_checkpoints=0
+)
 train.train(config, Path(tempfile.mkdtemp()) / "run")
 print(json.dumps(counts))
 """

@@ -28,7 +28,7 @@ from {{ package_name }}.errors import UserError
 from {{ package_name }}.model import build_model
 from {{ package_name }}.reporting import Report
 
-CONFIG = Config(epochs=3, batch_size=128, steps_per_execution=3, seed=1)
+CONFIG = Config(epochs=3, batch_size=128, steps_per_execution=3, keep_checkpoints=0, seed=1)
 
 
 def read_metrics(run_dir: Path) -> list[dict[str, float]]:
@@ -95,8 +95,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         optimizers.append(optimizer.build_optimizer(*args))
         return optimizers[-1]
 
+    count = Report.execution
+
     def execution(report: Report, *args: Any) -> None:
         executions.append(report)
+        count(report, *args)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Report, "execution", execution)
@@ -398,7 +401,7 @@ def test_a_nan_is_traced_to_its_origin(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_directory_in_use_is_refused(run_dir: Path) -> None:
     """And nothing in it changes."""
-    before = {path: path.read_bytes() for path in run_dir.iterdir()}
+    before = {path: path.read_bytes() for path in run_dir.glob("*.*")}
     with pytest.raises(UserError, match="is in use"):
         train.train(CONFIG, run_dir)
-    assert {path: path.read_bytes() for path in run_dir.iterdir()} == before
+    assert {path: path.read_bytes() for path in run_dir.glob("*.*")} == before

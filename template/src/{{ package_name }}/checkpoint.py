@@ -6,12 +6,15 @@ newest are kept, and that of the best epoch.
 """
 
 import hashlib
+import logging
 import math
 import re
 import shlex
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -25,10 +28,11 @@ from orbax.checkpoint.checkpoint_managers import preservation_policy
 from . import early_stopping, run_directory, steps
 from .config import Config
 from .early_stopping import EarlyStopping
-from .errors import UserError
+from .errors import UserError, reason
 from .interruption import Interrupted, Interruption
 
 CHECKSUMS = "SHA256SUMS"
+MEBIBYTE = 2**20
 
 
 class Position(NamedTuple):
@@ -88,16 +92,22 @@ class Checkpoints:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        failure = None
         try:
             self.wait()
-        except UserError as failure:
-            error = error or failure
-            raise
-        finally:
-            step = self.manager.latest_step()
-            if error and step is not None and not isinstance(error, Interrupted):
-                error.add_note(f"the checkpoint of step {step} is whole: {self.how_to_go_on()}")
+        except UserError as found:
+            failure = found
+        step = self.manager.latest_step()
+        with suppress(Exception):  # which raises the same again
             self.manager.close()
+        if step is not None and not isinstance(error, Interrupted):
+            for problem in (error, failure):
+                if problem:
+                    problem.add_note(
+                        f"the checkpoint of step {step} is whole: {self.how_to_go_on()}"
+                    )
+        if failure and not error:
+            raise failure
 
     def how_to_go_on(self) -> str:
         run_dir = shlex.quote(str(self.run_dir))
@@ -151,6 +161,13 @@ class Checkpoints:
             return
         arrays = dict(zip(self.variables, jax.tree.leaves(state), strict=True))
         args = ocp.args.PyTreeSave(arrays | position_arrays(self.position))
+        # To find it out by writing would leave pages of messages of many threads.
+        needed = sum(array.nbytes for array in arrays.values()) + MEBIBYTE
+        if shutil.disk_usage(self.run_dir).free < needed:
+            raise UserError(
+                f"the disk of {self.run_dir} is full: a checkpoint takes up to "
+                f"{needed / MEBIBYTE:.0f} MiB"
+            )
         try:
             self.manager.save(self.position.step, args=ocp.args.Composite(state=args))
         except Exception as error:  # what was raised in the background, too
@@ -164,6 +181,8 @@ class Checkpoints:
             raise self.failure(error) from error
 
     def failure(self, error: Exception) -> UserError:
+        for name in ("absl", "asyncio"):  # where each of Orbax's tasks would go on to say the same
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         return UserError(f"cannot write a checkpoint in {self.run_dir}: {reason(error)}")
 
     def stop_if_interrupted(self) -> None:
@@ -221,13 +240,14 @@ class Checkpoints:
             )
 
     def restore_best(self) -> bool:
-        """Set the model to what was evaluated after the best epoch, unless it was not kept."""
+        """Set the trained model to what was evaluated after the best epoch, if that was kept."""
         self.wait()
         best = self.kept.best
         if best is None or best not in self.manager.all_steps():
             return False
-        self.restore(best)
-        self.optimizer.finalize_variable_values(self.model.trainable_variables)
+        if best != self.position.step:
+            self.restore(best)
+            self.optimizer.finalize_variable_values(self.model.trainable_variables)
         return True
 
 
@@ -333,9 +353,3 @@ def set_damaged_aside(folder: Path) -> None:
         aside = run_directory.unused(checkpoint.with_name(f"damaged-{checkpoint.name}"))
         checkpoint.rename(aside)
         print(f"{checkpoint} is damaged: it is now {aside.name}, and not used", file=sys.stderr)
-
-
-def reason(error: BaseException) -> str:
-    """What the operating system says, or else the first line of the message."""
-    strerror = error.strerror if isinstance(error, OSError) else None
-    return strerror or str(error).strip().partition("\n")[0] or type(error).__name__

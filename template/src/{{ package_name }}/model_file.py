@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from .errors import UserError
+from .errors import UserError, reason
 
 
 def check_model(model: keras.Model) -> None:
@@ -46,7 +46,7 @@ def save_model(path: Path, model: keras.Model) -> None:
         unfinished.replace(path)
     except Exception as error:  # zipfile and h5py raise others than OSError
         unfinished.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path}: {error}") from error
+        raise UserError(f"cannot write {path}: {reason(error)}") from error
 
 
 def load_model(path: Path) -> keras.Model:
