@@ -133,6 +133,7 @@ def test_pictures_are_drawn(tmp_path):
         ("benchmarks --contenders tortoise", "invalid choice: 'tortoise'"),
         ("benchmarks.growth --epochs 0", "argument --epochs: must be 1 or more"),
         ("benchmarks.start_up --rounds -1", "argument --rounds: must be 1 or more"),
+        ("benchmarks.checkpoints --rounds 0", "argument --rounds: must be 1 or more"),
         ("benchmarks.memory --rounds 1", "unrecognized arguments: --rounds 1"),
     ],
 )

@@ -20,10 +20,12 @@ def test_train_and_evaluate(trained, variant):
     project = trained(**variant)
     run_dir = project / "runs/short"
     evaluated = run_python(project, "-m", "my_project", "evaluate", "--run-dir", "runs/short")
-    files = {path.name for path in run_dir.iterdir()}
-    assert files == {"config.json", "metrics.csv", "model.keras", "evaluation.json"}
+    models = {"model.keras", "best.keras"}
+    written = {"config.json", "metrics.csv", "checkpoints", "evaluation.json", "lock"}
+    assert {path.name for path in run_dir.iterdir()} == models | written
     evaluation = json.loads((run_dir / "evaluation.json").read_text())
-    assert evaluation.keys() == {"split", "loss"} | ({"accuracy"} if variant["metrics"] else set())
+    metrics = {"accuracy"} if variant["metrics"] else set()
+    assert evaluation.keys() == {"model", "split", "loss"} | metrics
     assert f"loss {evaluation['loss']:.4f}" in evaluated.stdout
 
 

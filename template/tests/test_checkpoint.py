@@ -248,6 +248,15 @@ def test_allowed_changes_are_applied_and_reported(
     ]
 
 
+def test_fewer_epochs_than_were_begun_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = dataclasses.replace(SHORT, epochs=2)
+    interrupt(monkeypatch, 3, tmp_path / "run", config)
+    with pytest.raises(UserError, match="--epochs must be 2 or more"):
+        train.train(SHORT, tmp_path / "run", resume=True)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -77,7 +77,8 @@ def train(
         if dataset.validation:
             validation_batches = EvaluationBatches(dataset.validation, config.batch_size)
         stop_early = StopEarly(config, report, checkpoints.position.stopping)
-        callbacks = [ReportCallback(report), stop_early, SaveCheckpoints(checkpoints, stop_early)]
+        save = SaveCheckpoints(checkpoints, report, stop_early)
+        callbacks = [ReportCallback(report), stop_early, save]
         if first_step:
             left = data.executions_per_epoch(dataset.train, config, first_step)
             callbacks.insert(0, GoOnInEpoch(first_epoch, left, metrics))
@@ -247,14 +248,15 @@ class StopEarly(keras.callbacks.Callback):
 class SaveCheckpoints(keras.callbacks.Callback):
     """Tell the checkpoints of each execution and each epoch."""
 
-    def __init__(self, checkpoints: Checkpoints, stop_early: StopEarly) -> None:
+    def __init__(self, checkpoints: Checkpoints, report: Report, stop_early: StopEarly) -> None:
         super().__init__()
         self.checkpoints = checkpoints
+        self.report = report
         self.stop_early = stop_early
 
     def on_train_batch_end(self, batch: int, logs: dict[str, jax.Array] | None = None) -> None:
         state = steps.TrainState(**self.model._jax_state)
-        self.checkpoints.execution(self.stop_early.report.step, state)
+        self.checkpoints.execution(self.report.step, state)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         state = steps.TrainState(
@@ -263,7 +265,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
             [variable.value for variable in self.model.optimizer.variables],
             [variable.value for variable in self.model.metrics_variables],
         )
-        self.checkpoints.epoch(self.stop_early.report.step, state, self.stop_early.memory)
+        self.checkpoints.epoch(self.report.step, state, self.stop_early.memory)
 
 
 class GoOnInEpoch(keras.callbacks.Callback):

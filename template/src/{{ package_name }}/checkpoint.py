@@ -79,11 +79,11 @@ class Checkpoints:
         handlers.add("state", ocp.args.PyTreeSave, handler)
         handlers.add("state", ocp.args.PyTreeRestore, handler)
         self.manager = ocp.CheckpointManager(folder, options=options, handler_registry=handlers)
-        step = self.manager.latest_step()
-        if step is not None:
-            self.position = self.restore(step)
-        self.saved = self.position.step
-        self.remember_best()
+        try:
+            self.go_on()
+        except UserError:
+            self.manager.close()
+            raise
         return self
 
     def __exit__(
@@ -100,12 +100,9 @@ class Checkpoints:
         step = self.manager.latest_step()
         with suppress(Exception):  # which raises the same again
             self.manager.close()
-        if step is not None and not isinstance(error, Interrupted):
-            for problem in (error, failure):
-                if problem:
-                    problem.add_note(
-                        f"the checkpoint of step {step} is whole: {self.how_to_go_on()}"
-                    )
+        problem = error or failure
+        if problem and step is not None and not isinstance(problem, Interrupted):
+            problem.add_note(f"the checkpoint of step {step} is whole: {self.how_to_go_on()}")
         if failure and not error:
             raise failure
 
@@ -196,6 +193,19 @@ class Checkpoints:
         raise Interrupted(message, self.interruption.number)
 
     # Restore
+
+    def go_on(self) -> None:
+        """Set the variables, and the position, to the newest checkpoint, if there is one."""
+        step = self.manager.latest_step()
+        if step is not None:
+            begun = -(-step // self.steps_per_epoch)
+            if begun > self.config.epochs:
+                raise UserError(
+                    f"--epochs must be {begun} or more, as {self.run_dir} has begun so many"
+                )
+            self.position = self.restore(step)
+        self.saved = self.position.step
+        self.remember_best()
 
     def restore(self, step: int) -> Position:
         """Set the variables to what was saved, or raise a `UserError` that says what differs."""
