@@ -46,11 +46,6 @@ CASES = [
         Workload("million", "mlp", (784,), (800, 400), 32, 1000),
         6,
     ),
-    Case(
-        "dense, 10 million weights, 300 steps an epoch",
-        Workload("ten_million", "mlp", (784,), (2600, 2600), 32, 300),
-        4,
-    ),
 ]
 
 

@@ -344,7 +344,9 @@ def test_the_tests_of_a_project_notice(render, tmp_path, name, training_loop):
     assert text.count(mutation.old) == 1
     path.write_text(text.replace(mutation.old, mutation.new))
     # The order in which most are found soonest; no cache, as a mutation may not change the name.
-    tests = ("test_optimizer", "test_early_stopping", "test_steps", "test_train", "test_data")
+    tests = ["test_optimizer", "test_early_stopping", "test_steps", "test_train", "test_data"]
+    if mutation.file == CHECKPOINT:
+        tests.insert(0, "test_checkpoint")
     files = [f"tests/{test}.py" for test in tests]
     others = sorted(
         set(map(str, project.glob("tests/test_*.py"))) - {str(project / f) for f in files}
