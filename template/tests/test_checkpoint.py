@@ -24,7 +24,9 @@ from {{ package_name }} import (
 )
 from {{ package_name }}.config import Config
 from {{ package_name }}.errors import UserError
-from {{ package_name }}.interruption import Interrupted
+from {{ package_name }}.interruption import (
+    Interrupted,
+)
 from {{ package_name }}.model import build_model
 from {{ package_name }}.reporting import Report
 

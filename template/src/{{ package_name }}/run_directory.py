@@ -142,7 +142,7 @@ def find_changes(run_dir: Path, config: Config, data: dict[str, Any]) -> dict[st
     changes = {name: now[name] for name in now if now[name] != before[name]}
     if fixed := [f"{flag(name)} {before[name]}" for name in changes if name in FIXED]:
         raise UserError(f"{run_dir} can go on only with {', '.join(fixed)}: else begin a new run")
-    data_before = read_json(run_dir / "config.json")["data"]
+    data_before = read_json(run_dir / "config.json").get("data", data)
     if different := [name for name in data if data[name] != data_before[name]]:
         raise UserError(
             f"{run_dir} cannot go on, as the data have changed: {', '.join(different)} "
@@ -154,10 +154,11 @@ def find_changes(run_dir: Path, config: Config, data: dict[str, Any]) -> dict[st
 def go_on(run_dir: Path, config: Config, step: int) -> None:
     """Note, and say, with which settings and versions a run goes on from `step`."""
     before = read_json(run_dir / "config.json")
-    changes = find_changes(run_dir, config, before["data"])
+    data = before.get("data", {})  # a run of an earlier version of the project has none
+    changes = find_changes(run_dir, config, data)
     settings = dataclasses.asdict(load_config(run_dir))
     resumed = {"step": step, "changes": changes, "versions": before["versions"]}
-    save_config(run_dir, config, before["data"], [*before["resumed"], resumed])
+    save_config(run_dir, config, data, [*before.get("resumed", []), resumed])
     now = read_json(run_dir / "config.json")
     for name, value in changes.items():
         print(f"{flag(name)} is {value} from now on; it was {settings[name]}")
