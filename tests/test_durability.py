@@ -159,18 +159,34 @@ def spawn(project, *arguments):
     )
 
 
+# Waits, in a step of the second epoch, for a line.
+HOLD = """
+from my_project import __main__, reporting
+
+execution = reporting.Report.execution
+
+def hold(report, results):
+    execution(report, results)
+    if report.step in (7, 12):
+        input("holds")
+
+reporting.Report.execution = hold
+__main__.main()
+"""
+
+
 @LOOPS
 def test_sigterm_saves_and_ends(project, training_loop, projects, whole):
     """With exit code 143, and the run goes on in the other driver as if nothing had been."""
-    process = spawn(project, *TRAIN, *OPTIONS, "--run-dir", "runs/a")
-    process.expect("epoch 1/4 ")
+    process = spawn(project, "-c", HOLD, "train", *OPTIONS, "--run-dir", "runs/a")
+    process.expect_exact("holds")
     process.kill(signal.SIGTERM)
-    process.expect(r"interrupted after (\d+) of 20 steps, saved: go on with python -m my_project ")
-    step = int(process.match[1])
+    process.sendline()
+    process.expect_exact("interrupted after 7 of 20 steps, saved: go on with python -m my_project ")
     process.expect(pexpect.EOF)
     process.wait()
     assert process.exitstatus == 143
-    assert checkpoints(project / "runs/a")[-1] == step
+    assert checkpoints(project / "runs/a")[-1] == 7
     other = shutil.copytree(project / "runs", projects[OTHER[training_loop]] / "runs/moved")
     run_python(projects[OTHER[training_loop]], *TRAIN, "--resume", "--run-dir", "runs/moved/a")
     assert_alike(Path(other) / "a", whole)
@@ -179,11 +195,12 @@ def test_sigterm_saves_and_ends(project, training_loop, projects, whole):
 @LOOPS
 def test_ctrl_c_says_how_to_go_on(project, training_loop, whole):
     """And the command that it prints goes on."""
-    process = spawn(project, *TRAIN, *OPTIONS, "--run-dir", "runs/a")
-    process.expect("epoch 1/4 ")
+    process = spawn(project, "-c", HOLD, "train", *OPTIONS, "--run-dir", "runs/a")
+    process.expect_exact("holds")
     process.sendintr()
     process.expect_exact("stopping with this step; press Ctrl-C again to stop at once")
-    process.expect(r"interrupted after \d+ of 20 steps, saved: go on with python ([^\r]*)\r")
+    process.sendline()
+    process.expect(r"interrupted after 7 of 20 steps, saved: go on with python ([^\r]*)\r")
     command = process.match[1].split()
     process.expect(pexpect.EOF)
     process.wait()
@@ -320,14 +337,16 @@ def test_what_fails_in_the_background_ends_the_run(projects, half, whole):
     assert_alike(half, whole)
 
 
-def test_a_second_process_is_refused(projects, half):
+def test_a_second_process_is_refused(projects, half, whole):
     """While the first trains, and not after it."""
-    process = spawn(projects["fit"], *TRAIN, "--resume", "--run-dir", half)
-    process.expect("epoch 3/4 ")
+    first = spawn(projects["fit"], "-c", HOLD, "train", "--resume", "--run-dir", half)
+    first.expect_exact("holds")
     second = attempt(projects["scratch"], *TRAIN, "--resume", "--run-dir", half)
     assert second.returncode == 2
     assert second.stderr == f"error: {half} is in use by another process\n"
-    process.expect(pexpect.EOF)
+    first.sendline()
+    first.expect(pexpect.EOF)
+    assert_alike(half, whole)
     run_python(projects["scratch"], *TRAIN, "--resume", "--run-dir", half)
 
 

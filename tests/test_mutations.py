@@ -291,7 +291,6 @@ MUTATIONS = {
         CHECKPOINT,
         "            variable.assign(arrays[name])\n",
         "            if 'seed' not in name:\n                variable.assign(arrays[name])\n",
-        always=True,
     ),
     "damage is not looked for": Mutation(
         CHECKPOINT, "        if is_whole(checkpoint):", "        if True:"

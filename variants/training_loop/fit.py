@@ -255,7 +255,8 @@ class SaveCheckpoints(keras.callbacks.Callback):
         self.stop_early = stop_early
 
     def on_train_batch_end(self, batch: int, logs: dict[str, jax.Array] | None = None) -> None:
-        state = steps.TrainState(**self.model._jax_state)
+        # The property self.model would first move the state into the variables.
+        state = steps.TrainState(**self._model._jax_state)
         self.checkpoints.execution(self.report.step, state)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
