@@ -89,17 +89,21 @@ def latest() -> Path:
 def save_config(
     run_dir: Path, config: Config, data: dict[str, Any], resumed: list[dict[str, Any]]
 ) -> None:
-    versions = {name: importlib.metadata.version(name) for name in DEPENDENCIES}
-    versions["python"] = platform.python_version()
     write_json(
         run_dir / "config.json",
         {
             "config": dataclasses.asdict(config),
             "data": data,
-            "versions": versions,
+            "versions": find_versions(),
             "resumed": resumed,
         },
     )
+
+
+def find_versions() -> dict[str, str]:
+    """The versions of what computes, in this process."""
+    versions = {name: importlib.metadata.version(name) for name in DEPENDENCIES}
+    return versions | {"python": platform.python_version()}
 
 
 def load_config(run_dir: Path) -> Config:
@@ -159,10 +163,9 @@ def go_on(run_dir: Path, config: Config, step: int) -> None:
     settings = dataclasses.asdict(load_config(run_dir))
     resumed = {"step": step, "changes": changes, "versions": before["versions"]}
     save_config(run_dir, config, data, [*before.get("resumed", []), resumed])
-    now = read_json(run_dir / "config.json")
     for name, value in changes.items():
         print(f"{flag(name)} is {value} from now on; it was {settings[name]}")
-    for name, version in now["versions"].items():
+    for name, version in find_versions().items():
         if version != before["versions"].get(name):
             print(f"{name} is {version} from now on; it was {before['versions'].get(name)}")
 
