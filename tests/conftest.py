@@ -6,7 +6,18 @@ import shutil
 import copier
 import numpy as np
 import pytest
-from helpers import QUESTIONS, VARIANTS, commit, copy_work_tree, locked, run_python, variant_id
+from helpers import (
+    QUESTIONS,
+    RELEASES,
+    ROOT,
+    VARIANTS,
+    commit,
+    copy_work_tree,
+    git,
+    locked,
+    run_python,
+    variant_id,
+)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -48,14 +59,32 @@ def repository(tmp_path):
 
 
 @pytest.fixture(scope="session")
+def history(tmp_path_factory):
+    """The template as a git repository with its releases; the work tree is the latest, v1000."""
+    folder = tmp_path_factory.mktemp("history")
+    git(folder, "clone", "--quiet", "--no-checkout", ROOT, ".")
+    for tag, release in RELEASES.items():
+        git(folder, "tag", "--force", tag, release)
+    copy_work_tree(folder)
+    commit(folder, "v1000")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def render(template):
     """A function that renders as `copier copy --defaults` does, without --trust."""
 
-    def render(folder, source=template, **answers):
+    def render(folder, source=template, version=None, **answers):
         if unknown := answers.keys() - QUESTIONS.keys():
             raise TypeError(f"there is no question {', '.join(unknown)}")
         copier.run_copy(
-            str(source), folder, data=answers, defaults=True, quiet=True, settings=copier.Settings()
+            str(source),
+            folder,
+            data=answers,
+            vcs_ref=version,
+            defaults=True,
+            quiet=True,
+            settings=copier.Settings(),
         )
         return folder
 

@@ -15,6 +15,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import copier
 import h5py
 import yaml
 
@@ -39,8 +40,8 @@ def variant_id(variant):
 # Processes
 
 
-def run(*command, cwd, **kwargs):
-    """Run a command, which must succeed, and return what it printed; it has nothing to read."""
+def run(*command, cwd, status=0, **kwargs):
+    """Run a command, which must end with `status`, and return it; it has nothing to read."""
     process = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -50,7 +51,7 @@ def run(*command, cwd, **kwargs):
         check=False,
         **kwargs,
     )
-    assert process.returncode == 0, f"{command}\n{process.stdout}\n{process.stderr}"
+    assert process.returncode == status, f"{command}\n{process.stdout}\n{process.stderr}"
     return process
 
 
@@ -83,6 +84,63 @@ def commit(folder, tag=None):
     git(folder, "commit", "--allow-empty", "--message=commit")
     if tag:
         git(folder, "tag", tag)
+
+
+def find_releases():
+    """The commit of each tag; until there are tags, of a few versions from the first on."""
+    if tags := git(ROOT, "tag", "--list", "v*", "--merged").split():
+        return dict(zip(tags, tags, strict=True))
+    source = ("copier.yml", "includes", "template", "variants")
+    commits = git(ROOT, "rev-list", "--first-parent", "--reverse", "HEAD", "--", *source).split()
+    return {f"v0.{number}": commit for number, commit in enumerate(commits[:: len(commits) // 5 + 1])}
+
+
+RELEASES = find_releases()
+
+
+# Updates
+
+
+def update(project, **answers):
+    """Update as `copier update --defaults` does, and return the files with conflicts."""
+    copier.run_update(
+        project,
+        data=answers,
+        defaults=True,
+        overwrite=True,
+        quiet=True,
+        settings=copier.Settings(),
+    )
+    assert list(project.rglob("*.rej")) == []
+    return git(project, "diff", "--name-only", "--diff-filter=U").split()
+
+
+def edit(path, old, new):
+    """Replace a text that is there exactly once."""
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{path} holds {old} {text.count(old)} times"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+# What a user changes first: the lines exist in every release.
+EDITS = {
+    "src/my_project/model.py": ("for filters in (32, 64):", "for filters in (48, 96):"),
+    "src/my_project/data.py": ("test = len(table) // 5", "test = len(table) // 4"),
+    "src/my_project/steps.py": (
+        "    trainable_variables, optimizer_variables = optimizer.stateless_apply(\n",
+        "    gradients = [1.0 * gradient for gradient in gradients]\n"
+        "    trainable_variables, optimizer_variables = optimizer.stateless_apply(\n",
+    ),
+    "src/my_project/config.py": ("learning_rate: float = 2e-3", "learning_rate: float = 1e-3"),
+    "README.md": ("## Make it yours\n", "## What we found\n\nIt learns.\n\n## Make it yours\n"),
+    "pyproject.toml": ('  "tyro>=1.0,<2",\n', '  "scipy>=1.11",\n  "tyro>=1.0,<2",\n'),
+}
+
+
+def make_it_ones_own(project):
+    """Edit model, data, step, configuration, README and dependencies."""
+    for name, (old, new) in EDITS.items():
+        edit(project / name, old, new)
 
 
 # Files

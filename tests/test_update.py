@@ -1,78 +1,131 @@
-"""Updates: a project takes what is new in the template, or another answer, and keeps its edits."""
+"""Updates to a newer template: what is new comes, and what the user did stays."""
 
-import copier
+import difflib
+import re
+import sys
+
 import pytest
 import yaml
-from helpers import QUESTIONS, commit, git, read_files
+from helpers import EDITS, RELEASES, commit, edit, git, make_it_ones_own, read_files, run, update
 
-CODE = {"training_loop": "scratch", "metrics": False, "add_loss": True}
-OTHER = {**CODE, "license": "none", "ci": False}
-DEFAULT = {name: QUESTIONS[name]["default"] for name in OTHER}
-
-
-def update(project, **answers):
-    """Update as `copier update --defaults` does, which must end without a conflict."""
-    copier.run_update(
-        project,
-        data=answers,
-        defaults=True,
-        overwrite=True,
-        quiet=True,
-        settings=copier.Settings(),
-    )
-    assert git(project, "ls-files", "--unmerged") == ""
-    assert list(project.rglob("*.rej")) == []
+FROM_EACH_RELEASE = pytest.mark.parametrize("release", RELEASES)
+MODEL, DATA = "src/my_project/model.py", "src/my_project/data.py"
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        *(pytest.param({}, {name: CODE[name]}, id=name) for name in CODE),
-        pytest.param({}, OTHER, id="all"),
-        pytest.param(OTHER, DEFAULT, id="back"),
-    ],
-)
-def test_another_answer_gives_a_fresh_project(repository, render, tmp_path, before, after):
-    """What a user has not edited is afterwards as if it had been answered so from the start."""
-    project = render(tmp_path / "updated/my-project", source=repository, **before)
-    commit(project)
-    update(project, **after)
-    fresh = render(tmp_path / "fresh/my-project", source=repository, **{**before, **after})
-    assert read_files(project) == read_files(fresh)
-    assert (project / ".github").exists() == (fresh / ".github").exists()
-
-
-def test_another_answer_keeps_edits(repository, render, tmp_path):
-    """The model is the user's own work; the answer changes the lines around it."""
-    updated, fresh = tmp_path / "updated/my-project", tmp_path / "fresh/my-project"
-    model, old, new = "src/my_project/model.py", "(32, 64)", "(48, 96)"
-    render(updated, source=repository)
-    edit(updated / model, old, new)
+@FROM_EACH_RELEASE
+def test_an_unedited_project_becomes_a_fresh_one(history, render, variant, tmp_path, release):
+    """In every variant."""
+    updated = render(tmp_path / "updated/my-project", history, release, **variant)
     commit(updated)
-    update(updated, **CODE)
-    render(fresh, source=repository, **CODE)
-    edit(fresh / model, old, new)
+    assert update(updated) == []
+    fresh = render(tmp_path / "fresh/my-project", history, **variant)
     assert read_files(updated) == read_files(fresh)
 
 
-def test_a_new_version_keeps_edits(repository, render, tmp_path):
-    """Both sides change one file, each in its own place."""
-    project = render(tmp_path / "my-project", source=repository)
-    train = project / "src/my_project/train.py"
-    with train.open("a") as file:
-        file.write("\n\nMINE = 1\n")
+@FROM_EACH_RELEASE
+def test_edits_stay(history, render, tmp_path, release):
+    """As if the user had begun with the newest template, but where both changed the same lines."""
+    updated = render(tmp_path / "updated/my-project", history, release)
+    fresh = render(tmp_path / "fresh/my-project", history)
+    base, theirs = read_files(updated), read_files(fresh)
+    for project in (updated, fresh):
+        make_it_ones_own(project)
+    mine = read_files(updated)
+    commit(updated)
+    conflicts = update(updated)
+    assert conflicts == [
+        name for name in sorted(EDITS) if clash(base[name], mine[name], theirs[name])
+    ]
+    result, expected = read_files(updated), read_files(fresh)
+    for name in conflicts:
+        text = result.pop(name).decode()
+        del expected[name]
+        assert "\n<<<<<<< before updating\n" in text
+        assert all(line in text for line in EDITS[name][1].splitlines())
+    assert result == expected
+
+
+def clash(base, mine, theirs):
+    """Whether two versions of a text differ from `base` in the same lines, or in neighbours."""
+
+    def changed(version):
+        matcher = difflib.SequenceMatcher(None, base.split(b"\n"), version.split(b"\n"), False)
+        return [(start, end) for tag, start, end, *_ in matcher.get_opcodes() if tag != "equal"]
+
+    return any(
+        start <= their_end and their_start <= end
+        for start, end in changed(mine)
+        for their_start, their_end in changed(theirs)
+    )
+
+
+@pytest.fixture
+def both_changed(repository, render, tmp_path):
+    """A project with edits, and a template of which each edited file is newer.
+
+    The model and the README are newer in the lines that the user edited, too.
+    """
+    project = render(tmp_path / "my-project", repository)
+    make_it_ones_own(project)
     commit(project)
-    edit(repository / "variants/training_loop/fit.py", '"""Train and', '"""Theirs and')
+    for name in EDITS:
+        with find_source(repository, name).open("a") as file:
+            file.write("\n# Theirs\n")
+    edit(find_source(repository, MODEL), "(32, 64)", "(16, 16)")
+    edit(find_source(repository, "README.md"), "## Make it yours\n", "## Make it your own\n")
     commit(repository, "v2.0.0")
-    update(project)
-    assert train.read_text().startswith('"""Theirs and')
-    assert train.read_text().endswith("\n\nMINE = 1\n")
-    answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
-    assert answers["_commit"] == "v2.0.0"
+    return project
+
+
+def find_source(repository, name):
+    """The file of the template that a file of my-project comes from."""
+    return repository / "template" / name.replace("my_project", "{{ package_name }}")
+
+
+def test_conflicts_are_where_both_changed_the_same_lines(both_changed):
+    """There the file holds both versions; all else is merged."""
+    conflicts = update(both_changed)
+    assert conflicts == ["README.md", MODEL]
+    for name, (_, new) in EDITS.items():
+        text = (both_changed / name).read_text()
+        assert new.strip() in text
+        assert text.count("\n# Theirs\n") == 1
+        assert ("\n<<<<<<< before updating\n" in text) == (name in conflicts)
+    assert "(16, 16)" in (both_changed / MODEL).read_text()
+    assert "## Make it your own\n" in (both_changed / "README.md").read_text()
+
+
+def test_conflicts_are_not_silent(both_changed):
+    """The message names the commands that show them, and git commits none by accident."""
+    command = ("-m", "copier", "update", "--defaults")
+    printed = run(sys.executable, *command, cwd=both_changed).stderr
+    assert "my-project now follows v2.0.0" in printed
+    assert "git status" in printed
+    assert "git diff --check" in printed
+    assert f"both modified:   {MODEL}\n" in git(both_changed, "status")
+    check = run("git", "diff", "--check", cwd=both_changed, status=2).stdout
+    assert re.search(rf"^{MODEL}:[0-9]+: leftover conflict marker$", check, re.MULTILINE)
+    run("git", "commit", "--message=merged", cwd=both_changed, status=128)
+
+
+def test_a_file_that_is_ones_own_is_kept_whole(both_changed):
+    """With git, where it conflicts, or by --skip, which leaves it out of the update."""
+    mine = (both_changed / MODEL).read_bytes()
+    update(both_changed)
+    git(both_changed, "checkout", "--ours", "--", MODEL)
+    assert (both_changed / MODEL).read_bytes() == mine
+    git(both_changed, "checkout", "--theirs", "--", MODEL)
+    assert "(16, 16)" in (both_changed / MODEL).read_text()
+
+    git(both_changed, "reset", "--hard")
+    command = ("-m", "copier", "update", "--defaults", "--skip", MODEL)
+    run(sys.executable, *command, cwd=both_changed)
+    assert (both_changed / MODEL).read_bytes() == mine
+    assert "UU README.md" in git(both_changed, "status", "--porcelain")
 
 
 def test_an_update_without_news_changes_nothing(repository, render, tmp_path):
-    """In a later year too, and whatever the texts; the year is recorded as it was answered."""
+    """Whatever the texts are, and in a later year too."""
     project = render(
         tmp_path / "my-project",
         source=repository,
@@ -83,9 +136,19 @@ def test_an_update_without_news_changes_nothing(repository, render, tmp_path):
     commit(project)
     before = read_files(project)
     commit(repository, "v2.0.0")
-    update(project)
+    assert update(project) == []
     answers = before.pop(".copier-answers.yml").replace(b"v1.0.0", b"v2.0.0")
     assert read_files(project) == {**before, ".copier-answers.yml": answers}
+
+
+def test_the_year_is_that_of_the_first_copy(repository, render, tmp_path):
+    """For both sides of the merge: or else the line of the license, changed here, would conflict."""
+    project = render(tmp_path / "my-project", source=repository, copyright_year="1999")
+    commit(project)
+    edit(repository / "variants/license/MIT.txt", "Copyright (c) ", "Copyright © ")
+    commit(repository, "v2.0.0")
+    assert update(project) == []
+    assert "\nCopyright © 1999 " in (project / "LICENSE").read_text()
 
 
 def test_a_new_project_name_moves_no_file(repository, render, tmp_path):
@@ -93,20 +156,59 @@ def test_a_new_project_name_moves_no_file(repository, render, tmp_path):
     project = render(tmp_path / "my-project", source=repository)
     commit(project)
     before = read_files(project)
-    update(project, project_name="renamed")
+    assert update(project, project_name="renamed") == []
     after = read_files(project)
     assert before.keys() == after.keys()
     assert b'name = "renamed"' in after["pyproject.toml"]
-    assert {name for name in after if after[name] != before[name]} <= {
-        ".copier-answers.yml",
-        "LICENSE",
-        "README.md",
-        "pyproject.toml",
-    }
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {".copier-answers.yml", "LICENSE", "README.md", "pyproject.toml"}
 
 
-def edit(path, old, new):
-    """Replace a text that is there exactly once."""
-    text = path.read_text()
-    assert text.count(old) == 1, f"{path} holds {old} {text.count(old)} times"
-    path.write_text(text.replace(old, new))
+def test_a_deleted_file_stays_deleted(repository, render, tmp_path):
+    """Also where the template has a newer version of it."""
+    project = render(tmp_path / "my-project", source=repository)
+    (project / "src/my_project/optax_optimizer.py").unlink()
+    commit(project)
+    with find_source(repository, "src/my_project/optax_optimizer.py").open("a") as file:
+        file.write("\n# Theirs\n")
+    commit(repository, "v2.0.0")
+    assert update(project) == []
+    assert not (project / "src/my_project/optax_optimizer.py").exists()
+
+
+def test_a_moved_file_is_left_alone(repository, render, tmp_path):
+    """It gets nothing new, unless it is moved back for the update, as the documentation says."""
+    project = render(tmp_path / "my-project", source=repository)
+    commit(project)
+    git(project, "mv", DATA, "src/my_project/my_data.py")
+    commit(project)
+    moved = (project / "src/my_project/my_data.py").read_text()
+    with find_source(repository, DATA).open("a") as file:
+        file.write("\n# Theirs\n")
+    commit(repository, "v2.0.0")
+    assert update(project) == []
+    assert not (project / DATA).exists()
+    assert (project / "src/my_project/my_data.py").read_text() == moved
+
+    git(project, "reset", "--hard")
+    git(project, "mv", "src/my_project/my_data.py", DATA)
+    commit(project)
+    assert update(project) == []
+    git(project, "mv", DATA, "src/my_project/my_data.py")
+    assert (project / "src/my_project/my_data.py").read_text() == f"{moved}\n# Theirs\n"
+
+
+def test_a_project_in_a_folder_of_a_repository(repository, render, tmp_path):
+    """It need not have a repository of its own; what lies beside it is not touched."""
+    project = render(tmp_path / "all/my-project", source=repository)
+    make_it_ones_own(project)
+    (tmp_path / "all/pyproject.toml").write_text("# Another\n")
+    commit(tmp_path / "all")
+    with find_source(repository, MODEL).open("a") as file:
+        file.write("\n# Theirs\n")
+    commit(repository, "v2.0.0")
+    assert update(project) == []
+    changed = git(tmp_path / "all", "diff", "--name-only").split()
+    assert changed == ["my-project/.copier-answers.yml", f"my-project/{MODEL}"]
+    answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
+    assert answers["_commit"] == "v2.0.0"

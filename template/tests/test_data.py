@@ -103,7 +103,8 @@ def test_digits_has_all_splits() -> None:
     assert dataset.validation is not None
     assert dataset.test is not None
     sizes = [len(split.rows) for split in (dataset.train, dataset.validation, dataset.test)]
-    assert sizes == [1294, 144, 359]
+    assert sum(sizes) == 1797
+    assert sizes[0] > sizes[2] > sizes[1] > 0
     assert (dataset.input_shape, dataset.num_classes) == ((8, 8, 1), 10)
 
 

@@ -28,7 +28,15 @@ from {{ package_name }}.errors import UserError
 from {{ package_name }}.model import build_model
 from {{ package_name }}.reporting import Report
 
-CONFIG = Config(epochs=3, batch_size=128, steps_per_execution=3, keep_checkpoints=0, seed=1)
+# Ten steps an epoch.
+BATCH_SIZE = len(data.load_splits(Config())["train"].rows) // 10
+CONFIG = Config(
+    epochs=3,
+    batch_size=BATCH_SIZE,
+    steps_per_execution=3,
+    keep_checkpoints=0,
+    seed=1,
+)
 
 
 def read_metrics(run_dir: Path) -> list[dict[str, float]]:
@@ -333,7 +341,8 @@ def test_the_learning_rate_is_that_of_the_last_update(
         CONFIG, epochs=1, dtype="float16", validation_fraction=0, steps_per_execution=1
     )
     (row,) = read_metrics(train.train(config, tmp_path / "run"))
-    assert row["learning_rate"] == pytest.approx(0.002 * (1 + np.cos(np.pi * 5 / 11)) / 2, rel=1e-5)
+    scale = (1 + np.cos(np.pi * 5 / 11)) / 2
+    assert row["learning_rate"] == pytest.approx(CONFIG.learning_rate * scale, rel=1e-5)
 
 
 class Interrupted(Exception):
