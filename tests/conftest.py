@@ -4,6 +4,7 @@ import os
 import shutil
 
 import copier
+import hypothesis
 import numpy as np
 import pytest
 from helpers import (
@@ -18,6 +19,16 @@ from helpers import (
     run_python,
     variant_id,
 )
+
+# By default the same answers each time; --hypothesis-profile=explore tries others, and more.
+QUIET = {
+    "database": None,
+    "deadline": None,
+    "phases": set(hypothesis.Phase) - {hypothesis.Phase.shrink},  # it renders for minutes
+}
+hypothesis.settings.register_profile("default", max_examples=40, derandomize=True, **QUIET)
+hypothesis.settings.register_profile("explore", max_examples=1000, derandomize=False, **QUIET)
+hypothesis.settings.load_profile("default")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -88,11 +88,13 @@ def commit(folder, tag=None):
 
 def find_releases():
     """The commit of each tag; until there are tags, of a few versions from the first on."""
-    if tags := git(ROOT, "tag", "--list", "v*", "--merged").split():
+    if tags := git(ROOT, "tag", "--list", "v*", "--merged=HEAD", "--sort=version:refname").split():
         return dict(zip(tags, tags, strict=True))
     source = ("copier.yml", "includes", "template", "variants")
     commits = git(ROOT, "rev-list", "--first-parent", "--reverse", "HEAD", "--", *source).split()
-    return {f"v0.{number}": commit for number, commit in enumerate(commits[:: len(commits) // 5 + 1])}
+    return {
+        f"v0.{number}": commit for number, commit in enumerate(commits[:: len(commits) // 5 + 1])
+    }
 
 
 RELEASES = find_releases()

@@ -128,25 +128,7 @@ def test_no_folder_is_empty(project):
     assert [folder for folder in folders if not any(folder.iterdir())] == []
 
 
-def test_a_folder_in_use_keeps_its_files(render, tmp_path):
-    """A project may begin where there are files already."""
-    project = tmp_path / "my-project"
-    (project / "src").mkdir(parents=True)
-    (project / "notes.txt").write_text("mine")
-    (project / "src/mine.py").write_text("MINE = 1\n")
-    render(project)
-    assert (project / "notes.txt").read_text() == "mine"
-    assert (project / "src/mine.py").read_text() == "MINE = 1\n"
-    assert (project / "src/my_project/train.py").exists()
-
-
 def test_an_answer_to_no_question_is_an_error(render, tmp_path):
     """In these tests; Copier itself would ignore it."""
     with pytest.raises(TypeError, match="there is no question trainig_loop"):
         render(tmp_path / "my-project", trainig_loop="scratch")
-
-
-@pytest.mark.parametrize("question", ["training_loop", "license"])
-def test_an_answer_that_is_no_choice_is_refused(render, tmp_path, question):
-    with pytest.raises(ValueError, match="is not in"):
-        render(tmp_path / "my-project", **{question: "another"})

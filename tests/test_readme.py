@@ -7,8 +7,19 @@ import sys
 from pathlib import Path
 
 import pexpect
+import pytest
 import yaml
-from helpers import QUESTIONS, ROOT, commit, copy_work_tree, fenced_blocks, git, run
+from helpers import (
+    QUESTIONS,
+    ROOT,
+    commit,
+    copy_work_tree,
+    edit,
+    fenced_blocks,
+    git,
+    read_files,
+    run,
+)
 
 
 def blocks_to_run(folder):
@@ -45,14 +56,21 @@ def test_the_first_commands(tmp_path):
     assert git(checkout, "status", "--porcelain") == ""
 
 
-def test_start_and_update(repository, tmp_path, monkeypatch):
-    """The address in the README is a placeholder: git finds this repository there."""
+@pytest.fixture
+def address(repository, monkeypatch):
+    """The placeholder for the address of this repository: git finds the work tree there, as v1.0.0,
+    and the shell finds Copier."""
     address = "https://example.org/keras-jax-template.git"
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{repository}.insteadOf")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", address)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    start, update, switch = [code for _, code in blocks_to_run(ROOT)[2:]]
+    return address
+
+
+def test_start_and_update(repository, address, tmp_path):
+    """As the README says, from the first question on."""
+    start, take, switch = [code for _, code in blocks_to_run(ROOT)[2:]]
 
     process = pexpect.spawn(
         "bash",
@@ -75,13 +93,60 @@ def test_start_and_update(repository, tmp_path, monkeypatch):
     commit(project)
     (repository / "template/news.md").write_text("New.\n")
     commit(repository, "v1.1.0")
-    run_block("sh", update, project)
+    run_block("sh", take, project)
     assert (project / "news.md").exists()
     commit(project)
     run_block("sh", switch, project)
     answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
     assert (answers["_src_path"], answers["_commit"]) == (address, "v1.1.0")
     assert answers["training_loop"] == "scratch"
+
+
+def test_updates(repository, address, tmp_path):
+    """The commands of docs/updates.md, in their order, on a project whose model was edited."""
+    text = (ROOT / "docs/updates.md").read_text(encoding="utf-8")
+    blocks = [code for _, language, code in fenced_blocks(text) if language == "sh"]
+    take, give_up, switch, choose, skip, compare = blocks
+    project = tmp_path / "my-project"
+    run("copier", "copy", "--defaults", address, project, cwd=tmp_path)
+    model = project / "src/my_project/model.py"
+    theirs = model.read_text()
+    mine = theirs.replace("(32, 64)", "(48, 96)")
+    model.write_text(mine)
+    commit(project)
+
+    (repository / "template/news.md").write_text("New.\n")
+    commit(repository, "v1.1.0")
+    run_block("sh", take, project)
+    assert (project / "news.md").exists()
+    run_block("sh", give_up, project)
+    assert not (project / "news.md").exists()
+    for command in switch.splitlines():
+        run_block("sh", command, project)
+        commit(project)
+    answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
+    assert (answers["training_loop"], answers["license"]) == ("scratch", "Apache-2.0")
+    assert not (project / "src/my_project/metrics.py").exists()
+
+    edit(repository / "template/src/{{ package_name }}/model.py", "(32, 64)", "(16, 16)")
+    theirs = theirs.replace("(32, 64)", "(16, 16)")
+    commit(repository, "v1.2.0")
+    run("copier", "update", "--defaults", cwd=project)
+    assert "UU src/my_project/model.py\n" in git(project, "status", "--porcelain")
+    for command, expected in zip(choose.splitlines(), (mine, theirs), strict=True):
+        run_block("sh", command, project)
+        assert model.read_text() == expected
+    run_block("sh", give_up, project)
+    run_block("sh", skip, project)
+    assert model.read_text() == mine
+    commit(project)
+    copy, compare, take = compare.splitlines()
+    run_block("sh", copy, project)
+    printed = run("bash", "-c", compare, cwd=project, status=1).stdout
+    assert "\n-        for filters in (48, 96):\n+        for filters in (16, 16):\n" in printed
+    run_block("sh", take, project)
+    assert model.read_text() == theirs
+    assert read_files(project) == read_files(tmp_path / "fresh")
 
 
 def test_contributing(repository, tmp_path):

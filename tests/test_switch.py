@@ -1,4 +1,4 @@
-"""Another answer, later: an update gives what would have been rendered, and keeps what was edited."""
+"""Another answer, later: an update gives what would have been rendered, with what was edited."""
 
 import itertools
 
@@ -23,8 +23,18 @@ OTHER = {
     "ci": False,
 }
 DEFAULT = {name: QUESTIONS[name]["default"] for name in OTHER}
-# One by one, each with each other, and all together.
-SETS = [names for size in (1, 2, len(OTHER)) for names in itertools.combinations(OTHER, size)]
+# One by one, each with each other, and all together; from the defaults, and back to them.
+CASES = [
+    pytest.param(
+        names,
+        back,
+        id=f"{'+'.join(names)} {'back' if back else 'there'}",
+        marks=pytest.mark.matrix if back and size == 2 else (),
+    )
+    for size in (1, 2, len(OTHER))
+    for names in itertools.combinations(OTHER, size)
+    for back in (False, True)
+]
 
 
 def switch(render, repository, folder, before, after):
@@ -36,11 +46,8 @@ def switch(render, repository, folder, before, after):
     return project
 
 
-@pytest.mark.parametrize("back", [False, True], ids=["there", "back"])
-@pytest.mark.parametrize("names", SETS, ids="+".join)
-def test_the_project_is_as_if_answered_so_from_the_start(
-    repository, render, tmp_path, names, back
-):
+@pytest.mark.parametrize(("names", "back"), CASES)
+def test_the_project_is_as_if_answered_so_from_the_start(repository, render, tmp_path, names, back):
     """With the same edits in the model, the data, the step, and so on."""
     other = {name: OTHER[name] for name in names}
     default = {name: DEFAULT[name] for name in names}
@@ -94,5 +101,7 @@ def test_the_page_says_what_an_answer_touches(repository, render, tmp_path, name
     )
     lines = [line.split("\t") for line in numbers.splitlines()]
     row = [name, OTHER[name], len(lines), *(sum(int(line[i]) for line in lines) for i in (0, 1))]
-    row = "| `{}` | `{}` | {} | {} | {} |".format(*row).replace("False", "no").replace("True", "yes")
+    row = (
+        "| `{}` | `{}` | {} | {} | {} |".format(*row).replace("False", "no").replace("True", "yes")
+    )
     assert f"\n{row} " in (ROOT / "docs/updates.md").read_text()

@@ -5,11 +5,24 @@ import json
 import sys
 
 import pytest
-from helpers import read_weights, run, run_python
+from helpers import VARIANTS, read_weights, run, run_python, variant_id
 
 MODEL = "runs/short/model.keras"
 
 
+# Each answer with each other at least once, together with the default, whose tests the README runs,
+# and with a switched project (tests/test_switch.py).
+ALWAYS = ("fit+metrics+add_loss", "fit", "scratch+metrics")
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        pytest.param(variant, marks=() if variant_id(variant) in ALWAYS else pytest.mark.matrix)
+        for variant in VARIANTS
+    ],
+    ids=variant_id,
+)
 def test_the_tests_of_the_project_pass(render, variant, tmp_path):
     project = render(tmp_path / "my-project", **variant)
     run_python(project, "-m", "pytest", "--quiet")

@@ -6,15 +6,38 @@ import sys
 
 import pytest
 import yaml
-from helpers import EDITS, RELEASES, commit, edit, git, make_it_ones_own, read_files, run, update
+from helpers import (
+    EDITS,
+    RELEASES,
+    VARIANTS,
+    commit,
+    edit,
+    git,
+    make_it_ones_own,
+    read_files,
+    run,
+    update,
+    variant_id,
+)
 
-FROM_EACH_RELEASE = pytest.mark.parametrize("release", RELEASES)
+NEWEST = list(RELEASES)[-1]
 MODEL, DATA = "src/my_project/model.py", "src/my_project/data.py"
 
 
-@FROM_EACH_RELEASE
-def test_an_unedited_project_becomes_a_fresh_one(history, render, variant, tmp_path, release):
-    """In every variant."""
+@pytest.mark.parametrize(
+    ("release", "variant"),
+    [
+        pytest.param(
+            release,
+            variant,
+            id=f"{release} {variant_id(variant)}",
+            marks=() if variant == VARIANTS[0] or release == NEWEST else pytest.mark.matrix,
+        )
+        for release in RELEASES
+        for variant in VARIANTS
+    ],
+)
+def test_an_unedited_project_becomes_a_fresh_one(history, render, tmp_path, release, variant):
     updated = render(tmp_path / "updated/my-project", history, release, **variant)
     commit(updated)
     assert update(updated) == []
@@ -22,7 +45,7 @@ def test_an_unedited_project_becomes_a_fresh_one(history, render, variant, tmp_p
     assert read_files(updated) == read_files(fresh)
 
 
-@FROM_EACH_RELEASE
+@pytest.mark.parametrize("release", RELEASES)
 def test_edits_stay(history, render, tmp_path, release):
     """As if the user had begun with the newest template, but where both changed the same lines."""
     updated = render(tmp_path / "updated/my-project", history, release)
@@ -142,7 +165,7 @@ def test_an_update_without_news_changes_nothing(repository, render, tmp_path):
 
 
 def test_the_year_is_that_of_the_first_copy(repository, render, tmp_path):
-    """For both sides of the merge: or else the line of the license, changed here, would conflict."""
+    """For both sides of the merge: or else the line of it, changed here, would conflict."""
     project = render(tmp_path / "my-project", source=repository, copyright_year="1999")
     commit(project)
     edit(repository / "variants/license/MIT.txt", "Copyright (c) ", "Copyright © ")
