@@ -108,9 +108,15 @@ def test_an_answer_that_was_edited_by_hand(project, render, repository, tmp_path
 
 
 def test_a_template_at_a_relative_path(repository, tmp_path):
-    """Copier records it as it is given, and looks for it from where it runs, later."""
+    """Copier records it as it is given, and looks for it from where it runs, later.
+
+    One is told when the project is rendered.
+    """
     project = tmp_path / "my-project"
-    run(*COPY, "./repository", "my-project", cwd=tmp_path)
+    warning = "Updates will not find the template at"
+    printed = run(*COPY, "./repository", "my-project", cwd=tmp_path).stderr
+    assert f'{warning} "./repository": write its absolute path' in printed
+    assert warning not in run(*COPY, repository, tmp_path / "another", cwd=tmp_path).stderr
     commit(project)
     (repository / "template/news.md").write_text("New.\n")
     commit(repository, "v2.0.0")
