@@ -22,9 +22,9 @@ from helpers import (
 )
 
 
-def blocks_to_run(folder):
-    """The language and code of the blocks in a README, but for those that say why not to run."""
-    text = (folder / "README.md").read_text(encoding="utf-8")
+def blocks_to_run(folder, page="README.md"):
+    """The language and code of the blocks of a page, but for those that say why not to run."""
+    text = (folder / page).read_text(encoding="utf-8")
     return [
         (language, code)
         for before, language, code in fenced_blocks(text)
@@ -104,9 +104,8 @@ def test_start_and_update(repository, address, tmp_path):
 
 def test_updates(repository, address, tmp_path):
     """The commands of docs/updates.md, in their order, on a project whose model was edited."""
-    text = (ROOT / "docs/updates.md").read_text(encoding="utf-8")
-    blocks = [code for _, language, code in fenced_blocks(text) if language == "sh"]
-    take, give_up, switch, choose, skip, compare = blocks
+    blocks = [code for _, code in blocks_to_run(ROOT, "docs/updates.md")]
+    take, commit_all, give_up, switch, rename, choose, skip, compare = blocks
     project = tmp_path / "my-project"
     run("copier", "copy", "--defaults", address, project, cwd=tmp_path)
     model = project / "src/my_project/model.py"
@@ -122,8 +121,7 @@ def test_updates(repository, address, tmp_path):
     run_block("sh", give_up, project)
     assert not (project / "news.md").exists()
     for command in switch.splitlines():
-        run_block("sh", command, project)
-        commit(project)
+        run_block("sh", f"{command}\n{commit_all}", project)
     answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
     assert (answers["training_loop"], answers["license"]) == ("scratch", "Apache-2.0")
     assert not (project / "src/my_project/metrics.py").exists()
@@ -147,6 +145,16 @@ def test_updates(repository, address, tmp_path):
     run_block("sh", take, project)
     assert model.read_text() == theirs
     assert read_files(project) == read_files(tmp_path / "fresh")
+
+    commit(project)
+    run_block("sh", rename, project)
+    commit(project)
+    (repository / "template/src/{{ package_name }}/news.py").write_text("")
+    commit(repository, "v1.3.0")
+    run_block("sh", "copier update --defaults", project)
+    copy = copy.replace("../fresh", "../renamed")
+    run_block("sh", copy, project)
+    assert read_files(project) == read_files(tmp_path / "renamed")
 
 
 def test_contributing(repository, tmp_path):

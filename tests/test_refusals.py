@@ -5,11 +5,12 @@ import sys
 
 import pytest
 import yaml
-from helpers import commit, edit, git, read_files, run, update
+from helpers import ROOT, commit, edit, git, read_files, run, update
 
 COPY = (sys.executable, "-m", "copier", "copy", "--defaults")
 UPDATE = (sys.executable, "-m", "copier", "update", "--defaults")
 ANSWERS = ".copier-answers.yml"
+RESTORE = f'git checkout "$(git rev-list -1 HEAD -- {ANSWERS})^" -- {ANSWERS}'
 
 
 @pytest.fixture
@@ -30,6 +31,13 @@ def refuse(project, message, *arguments):
     assert read_files(project) == before
 
 
+def restore_answers(project):
+    """As the page on updates says."""
+    assert f"`{RESTORE}`" in (ROOT / "docs/updates.md").read_text(encoding="utf-8")
+    run("bash", "-c", RESTORE, cwd=project)
+    commit(project)
+
+
 def assert_up_to_date(project):
     run(*UPDATE, cwd=project)
     assert (project / "news.md").exists()
@@ -44,7 +52,7 @@ def test_uncommitted_work(project, name):
     refuse(project, f"{message} Please commit or stash your local changes and retry.")
     git(project, "stash", "--include-untracked")
     assert_up_to_date(project)
-    git(project, "add", "--all")
+    commit(project)
     git(project, "stash", "pop")
     assert (project / name).read_text().endswith("mine\n")
 
@@ -62,8 +70,7 @@ def test_no_answers(project):
     git(project, "rm", ANSWERS)
     commit(project)
     refuse(project, "Template not found")
-    git(project, "checkout", "HEAD~1", "--", ANSWERS)
-    commit(project)
+    restore_answers(project)
     assert_up_to_date(project)
 
 
@@ -82,8 +89,7 @@ def test_answers_that_were_edited_by_hand(project, old, new, message):
     edit(project / ANSWERS, old, new)
     commit(project)
     refuse(project, message)
-    git(project, "checkout", "HEAD~1", "--", ANSWERS)
-    commit(project)
+    restore_answers(project)
     assert_up_to_date(project)
 
 

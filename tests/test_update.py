@@ -119,16 +119,18 @@ def test_conflicts_are_where_both_changed_the_same_lines(both_changed):
 
 
 def test_conflicts_are_not_silent(both_changed):
-    """The message names the commands that show them, and git commits none by accident."""
+    """The message names the commands that show them, and a plain commit is refused."""
     command = ("-m", "copier", "update", "--defaults")
     printed = run(sys.executable, *command, cwd=both_changed).stderr
     assert "my-project now follows v2.0.0" in printed
     assert "git status" in printed
-    assert "git diff --check" in printed
+    assert "git diff --check HEAD" in printed
     assert f"both modified:   {MODEL}\n" in git(both_changed, "status")
-    check = run("git", "diff", "--check", cwd=both_changed, status=2).stdout
-    assert re.search(rf"^{MODEL}:[0-9]+: leftover conflict marker$", check, re.MULTILINE)
     run("git", "commit", "--message=merged", cwd=both_changed, status=128)
+    for _ in range(2):  # once they are staged, too
+        check = run("git", "diff", "--check", "HEAD", cwd=both_changed, status=2).stdout
+        assert re.search(rf"^{MODEL}:[0-9]+: leftover conflict marker$", check, re.MULTILINE)
+        git(both_changed, "add", "--all")
 
 
 def test_a_file_that_is_ones_own_is_kept_whole(both_changed):
@@ -221,8 +223,21 @@ def test_a_moved_file_is_left_alone(repository, render, tmp_path):
     assert (project / "src/my_project/my_data.py").read_text() == f"{moved}\n# Theirs\n"
 
 
+def test_a_file_that_both_added(repository, render, tmp_path):
+    """A conflict, unless git ignores the user's, which is then replaced, as is documented."""
+    project = render(tmp_path / "my-project", source=repository)
+    (project / ".gitignore").write_text("ignored.md\n")
+    for name in ("news.md", "ignored.md"):
+        (project / name).write_text("Mine.\n")
+        (repository / "template" / name).write_text("Theirs.\n")
+    commit(project)
+    commit(repository, "v2.0.0")
+    assert update(project) == ["news.md"]
+    assert (project / "ignored.md").read_text() == "Theirs.\n"
+
+
 def test_a_project_in_a_folder_of_a_repository(repository, render, tmp_path):
-    """It need not have a repository of its own; what lies beside it is not touched."""
+    """It need not have a repository of its own; what lies beside it is neither touched nor lost."""
     project = render(tmp_path / "all/my-project", source=repository)
     make_it_ones_own(project)
     (tmp_path / "all/pyproject.toml").write_text("# Another\n")
@@ -230,8 +245,17 @@ def test_a_project_in_a_folder_of_a_repository(repository, render, tmp_path):
     with find_source(repository, MODEL).open("a") as file:
         file.write("\n# Theirs\n")
     commit(repository, "v2.0.0")
+    (tmp_path / "all/pyproject.toml").write_text("# Not committed\n")
     assert update(project) == []
     changed = git(tmp_path / "all", "diff", "--name-only").split()
-    assert changed == ["my-project/.copier-answers.yml", f"my-project/{MODEL}"]
+    assert changed == [
+        "my-project/.copier-answers.yml",
+        f"my-project/{MODEL}",
+        "pyproject.toml",
+    ]
     answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
     assert answers["_commit"] == "v2.0.0"
+    git(project, "restore", "--staged", "--worktree", ".")
+    git(project, "clean", "--force", "-d", ".")
+    assert git(tmp_path / "all", "status", "--porcelain") == " M pyproject.toml\n"
+    assert (tmp_path / "all/pyproject.toml").read_text() == "# Not committed\n"

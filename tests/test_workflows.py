@@ -9,7 +9,8 @@ import pytest
 import yaml
 from helpers import ROOT, commit, fenced_blocks, run
 
-WORKFLOWS = ["project", "test", "render", "updates"]
+# Of a project, of this repository, and of the documentation.
+WORKFLOWS = ["project", "test", "render", "updates-0", "updates-1"]
 BIN = Path(sys.executable).parent
 
 
@@ -19,9 +20,10 @@ def workflow(request, render, tmp_path):
     file = tmp_path / ".github/workflows/test.yml"
     if request.param == "project":
         return render(tmp_path / "my-project") / ".github/workflows/test.yml"
-    if request.param == "updates":
-        blocks = fenced_blocks((ROOT / "docs/updates.md").read_text(encoding="utf-8"))
-        (text,) = [code for _, language, code in blocks if language == "yaml"]
+    page, _, number = request.param.partition("-")
+    if number:
+        blocks = fenced_blocks((ROOT / f"docs/{page}.md").read_text(encoding="utf-8"))
+        text = [code for _, language, code in blocks if language == "yaml"][int(number)]
     else:
         text = (ROOT / f".github/workflows/{request.param}.yml").read_text(encoding="utf-8")
     file.parent.mkdir(parents=True)
@@ -55,20 +57,33 @@ def test_the_commands_are_those_of_the_readme(workflow, project):
     assert lines.endswith(shell[0] + shell[-1])
 
 
+def call(folder, status=0, **inputs):
+    """Run the script that renders as GitHub would, in an empty folder."""
+    script, _ = scripts(ROOT / ".github/workflows/render.yml")
+    folder.mkdir()
+    command = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
+    return run(*command, cwd=folder, status=status, env=os.environ | inputs)
+
+
 @pytest.mark.parametrize("version", ["", "v1.0.0"])
 def test_the_called_workflow_renders(repository, tmp_path, version):
-    """Its script does, where GitHub would run it; the newest version unless told otherwise."""
+    """The newest version unless told otherwise; answers are no code."""
     commit(repository, "v2.0.0")
-    script, _ = scripts(ROOT / ".github/workflows/render.yml")
-    inputs = {
-        "TEMPLATE": str(repository),
-        "VERSION": version,
-        "ANSWERS": 'training_loop: scratch\ndescription: "Quotes: \'\\" and $HOME"',
-    }
+    answers = 'training_loop: scratch\ndescription: "Quotes: \'\\" and $HOME"'
     folder = tmp_path / "runner"
-    folder.mkdir()
-    run("bash", "-e", "-c", script, cwd=folder, env=os.environ | inputs)
+    call(folder, TEMPLATE=str(repository), VERSION=version, ANSWERS=answers)
     answers = yaml.safe_load((folder / "my-project/.copier-answers.yml").read_text())
     assert answers["_commit"] == (version or "v2.0.0")
     assert answers["training_loop"] == "scratch"
     assert answers["description"] == "Quotes: '\" and $HOME"
+
+
+def test_the_called_workflow_knows_the_questions(repository, tmp_path):
+    """A misspelt one would else be a test of the defaults; no answer at all is one."""
+    inputs = {"TEMPLATE": str(repository), "VERSION": ""}
+    process = call(tmp_path / "misspelt", status=1, ANSWERS="trainingloop: scratch", **inputs)
+    assert process.stdout.endswith('Ignored: there is no question "trainingloop".\n')
+    process = call(tmp_path / "wrong", status=1, ANSWERS="training_loop: keras", **inputs)
+    assert "'keras' is not in ['fit', 'scratch']" in process.stdout
+    call(tmp_path / "none", ANSWERS="", **inputs)
+    assert (tmp_path / "none/my-project/pyproject.toml").exists()
