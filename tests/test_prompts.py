@@ -158,8 +158,8 @@ def test_a_wrong_answer_is_refused(template, tmp_path, answer, message):
 
 
 @pytest.mark.parametrize("word", ["yes", "Y", "true", "ON", "1", "no", "n", "False", "off", "0"])
-def test_yes_and_no_have_many_names(template, tmp_path, word):
-    copy(template, tmp_path / "my-project", f"--data=metrics={word}")
+def test_yes_and_no_have_many_names(render, tmp_path, word):
+    render(tmp_path / "my-project", metrics=word)
     yes = word.lower() in ("yes", "y", "true", "on", "1")
     assert (tmp_path / "my-project/src/my_project/metrics.py").exists() == yes
 

@@ -29,7 +29,7 @@ CASES = [
         names,
         back,
         id=f"{'+'.join(names)} {'back' if back else 'there'}",
-        marks=pytest.mark.matrix if back and size == 2 else (),
+        marks=pytest.mark.matrix if size == 2 else (),
     )
     for size in (1, 2, len(OTHER))
     for names in itertools.combinations(OTHER, size)

@@ -10,19 +10,22 @@ from helpers import VARIANTS, read_weights, run, run_python, variant_id
 MODEL = "runs/short/model.keras"
 
 
-# Each answer with each other at least once, together with the default, whose tests the README runs,
-# and with a switched project (tests/test_switch.py).
-ALWAYS = ("fit+metrics+add_loss", "fit", "scratch+metrics")
+# The tests that depend on an answer. The README runs all of them with the default answers, and
+# tests/test_switch.py with all others at once; these have each answer with each other.
+CONCERNED = [f"tests/test_{name}.py" for name in ("command_line", "steps", "train")]
 
 
 @pytest.mark.parametrize(
     "variant",
-    [
-        pytest.param(variant, marks=() if variant_id(variant) in ALWAYS else pytest.mark.matrix)
-        for variant in VARIANTS
-    ],
+    [v for v in VARIANTS if variant_id(v) in ("fit+metrics+add_loss", "fit", "scratch+metrics")],
     ids=variant_id,
 )
+def test_the_tests_that_depend_on_an_answer_pass(render, variant, tmp_path):
+    project = render(tmp_path / "my-project", **variant)
+    run_python(project, "-m", "pytest", "--quiet", *CONCERNED)
+
+
+@pytest.mark.matrix
 def test_the_tests_of_the_project_pass(render, variant, tmp_path):
     project = render(tmp_path / "my-project", **variant)
     run_python(project, "-m", "pytest", "--quiet")
