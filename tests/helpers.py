@@ -17,6 +17,7 @@ from pathlib import Path
 
 import copier
 import h5py
+import pexpect
 import yaml
 
 ROOT = Path(__file__).parent.parent
@@ -53,6 +54,32 @@ def run(*command, cwd, status=0, **kwargs):
     )
     assert process.returncode == status, f"{command}\n{process.stdout}\n{process.stderr}"
     return process
+
+
+def run_copier(*arguments, cwd, status=0):
+    """Run the command of Copier, with nobody to ask."""
+    return run(sys.executable, "-m", "copier", *arguments, cwd=cwd, status=status)
+
+
+def spawn(*command, cwd=None, **environment):
+    """Start a command in a terminal."""
+    program, *arguments = map(str, command)
+    return pexpect.spawn(
+        program,
+        arguments,
+        cwd=cwd,
+        env=os.environ | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"} | environment,
+        encoding="utf-8",
+        dimensions=(40, 200),
+        timeout=60,
+    )
+
+
+def end(process, status=0):
+    """Wait for what was started in a terminal, which must end with `status`."""
+    process.expect(pexpect.EOF)
+    process.wait()
+    assert process.exitstatus == status
 
 
 def run_python(project, *arguments):

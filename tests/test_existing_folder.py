@@ -1,13 +1,9 @@
 """A project begins where there are files, or a repository, already."""
 
-import os
 import sys
 
-import pexpect
 import pytest
-from helpers import commit, git, read_files, run, update
-
-COPY = ("-m", "copier", "copy")
+from helpers import commit, end, git, read_files, run_copier, spawn, update
 
 
 @pytest.fixture
@@ -26,19 +22,11 @@ def existing(tmp_path):
 def test_a_person_is_asked_before_a_file_is_replaced(repository, render, existing, key):
     """What has another name stays in any case."""
     before = read_files(existing)
-    process = pexpect.spawn(
-        sys.executable,
-        [*COPY, "--defaults", str(repository), str(existing)],
-        env=os.environ | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
-        encoding="utf-8",
-        dimensions=(40, 200),
-        timeout=60,
-    )
+    command = ("-m", "copier", "copy", "--defaults", repository, existing)
+    process = spawn(sys.executable, *command)
     process.expect_exact("Overwrite README.md?")
     process.send(key)
-    process.expect(pexpect.EOF)
-    process.wait()
-    assert process.exitstatus == 0
+    end(process)
     expected = read_files(render(existing.parent / "fresh/my-project", repository)) | before
     if key == "y":
         expected["README.md"] = read_files(existing.parent / "fresh/my-project")["README.md"]
@@ -47,21 +35,20 @@ def test_a_person_is_asked_before_a_file_is_replaced(repository, render, existin
 
 def test_without_a_person_an_option_says_what_to_do(repository, existing):
     """--skip keeps a file, --overwrite replaces it; without either, it is kept and Copier ends."""
-    command = (sys.executable, *COPY, "--defaults")
-    process = run(*command, repository, existing, cwd="/", status=1)
+    folders = (repository, existing)
+    process = run_copier("copy", "--defaults", *folders, cwd="/", status=1)
     assert "Consider using `--overwrite`" in process.stderr
     assert (existing / "README.md").read_text() == "mine\n"
-    run(*command, "--skip", "README.md", repository, existing, cwd="/")
+    run_copier("copy", "--defaults", "--skip", "README.md", *folders, cwd="/")
     assert (existing / "README.md").read_text() == "mine\n"
-    run(*command, "--overwrite", repository, existing, cwd="/")
+    run_copier("copy", "--defaults", "--overwrite", *folders, cwd="/")
     assert (existing / "README.md").read_text().startswith("# my-project\n")
     assert (existing / "notes.txt").read_text() == "mine\n"
 
 
 def test_it_is_updated_like_any_other(repository, existing):
     """The file that was kept is taken for an edit of the template's."""
-    command = (sys.executable, *COPY, "--defaults", "--skip", "README.md")
-    run(*command, repository, existing, cwd="/")
+    run_copier("copy", "--defaults", "--skip", "README.md", repository, existing, cwd="/")
     commit(existing)
     (repository / "template/news.md").write_text("New.\n")
     commit(repository, "v2.0.0")

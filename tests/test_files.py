@@ -1,11 +1,10 @@
 """Which files a project has, and that each of them is well-formed."""
 
 import re
-import sys
 
 import pytest
 import yaml
-from helpers import QUESTIONS, parse_files, read_files, run
+from helpers import QUESTIONS, parse_files, read_files, run_copier
 
 FILES = {
     ".copier-answers.yml",
@@ -99,8 +98,7 @@ def test_two_renders_are_equal(template, variant, tmp_path, monkeypatch):
         # The year is an answer, which is recorded.
         answers = variant | {"copyright_year": "1999"}
         data = [f"--data={key}={value}" for key, value in answers.items()]
-        command = (sys.executable, "-m", "copier", "copy", "--defaults", *data, template, folder)
-        run(*command, cwd=tmp_path)
+        run_copier("copy", "--defaults", *data, template, folder, cwd=tmp_path)
         renders.append(read_files(folder))
     assert renders[0] == renders[1]
 

@@ -1,12 +1,10 @@
 """The questions and messages, as a person at a terminal meets them."""
 
-import os
 import sys
 
-import pexpect
 import pytest
 import yaml
-from helpers import QUESTIONS, read_files, run
+from helpers import QUESTIONS, end, read_files, run_copier, spawn
 
 KEY_DOWN = "\x1b[B"
 ERASE_LINE = "\x15"
@@ -18,14 +16,8 @@ def ask(template, tmp_path):
     processes = []
 
     def ask(folder="my-project", *options, **environment):
-        process = pexpect.spawn(
-            sys.executable,
-            ["-m", "copier", "copy", *options, str(template), str(tmp_path / folder)],
-            env=os.environ | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"} | environment,
-            encoding="utf-8",
-            dimensions=(40, 200),
-            timeout=60,
-        )
+        command = ("-m", "copier", "copy", *options, template, tmp_path / folder)
+        process = spawn(sys.executable, *command, **environment)
         processes.append(process)
         return process
 
@@ -49,12 +41,6 @@ def test_enter_takes_every_default(ask, render, tmp_path):
     end(process)
     fresh = render(tmp_path / "fresh/my-project")
     assert read_files(tmp_path / "my-project") == read_files(fresh)
-
-
-def end(process, status=0):
-    process.expect(pexpect.EOF)
-    process.wait()
-    assert process.exitstatus == status
 
 
 def test_a_person_answers(ask, tmp_path):
@@ -122,8 +108,8 @@ def test_ctrl_c_leaves_nothing_behind(ask, tmp_path, last):
 
 
 def copy(template, folder, *options, status=0):
-    command = (sys.executable, "-m", "copier", "copy", "--defaults", *options, template, folder)
-    return run(*command, cwd=folder.parent, status=status).stderr
+    command = ("copy", "--defaults", *options, template, folder)
+    return run_copier(*command, cwd=folder.parent, status=status).stderr
 
 
 def test_an_answer_to_no_question_is_named(template, render, tmp_path):

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pexpect
 import pytest
 import yaml
 from helpers import (
@@ -15,10 +14,12 @@ from helpers import (
     commit,
     copy_work_tree,
     edit,
+    end,
     fenced_blocks,
     git,
     read_files,
     run,
+    spawn,
 )
 
 
@@ -72,22 +73,12 @@ def test_start_and_update(repository, address, tmp_path):
     """As the README says, from the first question on."""
     start, take, switch = [code for _, code in blocks_to_run(ROOT)[2:]]
 
-    process = pexpect.spawn(
-        "bash",
-        ["-c", start],
-        cwd=str(tmp_path),
-        env=os.environ | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
-        encoding="utf-8",
-        dimensions=(40, 200),
-        timeout=60,
-    )
+    process = spawn("bash", "-c", start, cwd=tmp_path)
     for question in QUESTIONS.values():
         if question.get("ask", True):
             process.expect_exact(question["help"].split("?")[0])
             process.send("\r")
-    process.expect(pexpect.EOF)
-    process.wait()
-    assert process.exitstatus == 0
+    end(process)
 
     project = tmp_path / "my-project"
     commit(project)

@@ -1,14 +1,12 @@
 """What Copier says when it cannot update, and what to do then, as the page on updates has it."""
 
 import shutil
-import sys
 
 import pytest
 import yaml
-from helpers import ROOT, commit, edit, git, read_files, run, update
+from helpers import ROOT, commit, edit, git, read_files, run, run_copier, update
 
-COPY = (sys.executable, "-m", "copier", "copy", "--defaults")
-UPDATE = (sys.executable, "-m", "copier", "update", "--defaults")
+COPY, UPDATE = ("copy", "--defaults"), ("update", "--defaults")
 ANSWERS = ".copier-answers.yml"
 RESTORE = f'git checkout "$(git rev-list -1 HEAD -- {ANSWERS})^" -- {ANSWERS}'
 
@@ -26,7 +24,7 @@ def project(repository, render, tmp_path):
 def refuse(project, message, *arguments):
     """An update ends with `message`, and nothing has changed."""
     before = read_files(project)
-    process = run(*UPDATE, *arguments, cwd=project, status=1)
+    process = run_copier(*UPDATE, *arguments, cwd=project, status=1)
     assert process.stderr.rstrip().splitlines()[-1].endswith(message)
     assert read_files(project) == before
 
@@ -39,7 +37,7 @@ def restore_answers(project):
 
 
 def assert_up_to_date(project):
-    run(*UPDATE, cwd=project)
+    run_copier(*UPDATE, cwd=project)
     assert (project / "news.md").exists()
 
 
@@ -120,9 +118,9 @@ def test_a_template_at_a_relative_path(repository, tmp_path):
     """
     project = tmp_path / "my-project"
     warning = "Updates will not find the template at"
-    printed = run(*COPY, "./repository", "my-project", cwd=tmp_path).stderr
+    printed = run_copier(*COPY, "./repository", "my-project", cwd=tmp_path).stderr
     assert f'{warning} "./repository": write its absolute path' in printed
-    assert warning not in run(*COPY, repository, tmp_path / "another", cwd=tmp_path).stderr
+    assert warning not in run_copier(*COPY, repository, tmp_path / "another", cwd=tmp_path).stderr
     commit(project)
     (repository / "template/news.md").write_text("New.\n")
     commit(repository, "v2.0.0")
@@ -137,7 +135,7 @@ def test_a_template_that_was_not_committed(repository, tmp_path):
     """A project of a version that exists nowhere cannot be updated; Copier warns of it."""
     project = tmp_path / "my-project"
     (repository / "template/news.md").write_text("Draft.\n")
-    printed = run(*COPY, "--vcs-ref", "HEAD", repository, project, cwd=tmp_path).stderr
+    printed = run_copier(*COPY, "--vcs-ref", "HEAD", repository, project, cwd=tmp_path).stderr
     assert "Dirty template changes included automatically." in printed
     commit(project)
     commit(repository, "v2.0.0")
@@ -147,7 +145,7 @@ def test_a_template_that_was_not_committed(repository, tmp_path):
 
 def test_an_older_version(project):
     """It never goes back."""
-    run(*UPDATE, cwd=project)
+    run_copier(*UPDATE, cwd=project)
     commit(project)
     message = "You are downgrading from 2.0.0 to 1.0.0. Downgrades are not supported."
     refuse(project, message, "--vcs-ref", "v1.0.0")

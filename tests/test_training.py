@@ -124,6 +124,8 @@ def test_digits_are_learned(render, tmp_path):
         evaluation = json.loads((project / f"runs/{seed}/evaluation.json").read_text())
         assert evaluation["split"] == "test"
         accuracies.append(evaluation["accuracy"])
+    data = json.loads((project / "runs/0/config.json").read_text())["data"]
+    assert data["rows"] == {"train": 1294, "validation": 144, "test": 359}
     assert len(set(accuracies)) > 1  # the seed has an effect
     assert sum(accuracies) / 3 >= 0.98
 

@@ -2,7 +2,6 @@
 
 import difflib
 import re
-import sys
 
 import pytest
 import yaml
@@ -16,6 +15,7 @@ from helpers import (
     make_it_ones_own,
     read_files,
     run,
+    run_copier,
     update,
     variant_id,
 )
@@ -72,7 +72,8 @@ def clash(base, mine, theirs):
     """Whether two versions of a text differ from `base` in the same lines, or in neighbours."""
 
     def changed(version):
-        matcher = difflib.SequenceMatcher(None, base.split(b"\n"), version.split(b"\n"), False)
+        sides = {"a": base.split(b"\n"), "b": version.split(b"\n")}
+        matcher = difflib.SequenceMatcher(**sides, autojunk=False)
         return [(start, end) for tag, start, end, *_ in matcher.get_opcodes() if tag != "equal"]
 
     return any(
@@ -91,18 +92,23 @@ def both_changed(repository, render, tmp_path):
     project = render(tmp_path / "my-project", repository)
     make_it_ones_own(project)
     commit(project)
-    for name in EDITS:
-        with find_source(repository, name).open("a") as file:
-            file.write("\n# Theirs\n")
     edit(find_source(repository, MODEL), "(32, 64)", "(16, 16)")
     edit(find_source(repository, "README.md"), "## Make it yours\n", "## Make it your own\n")
-    commit(repository, "v2.0.0")
+    publish(repository, *EDITS)
     return project
 
 
 def find_source(repository, name):
     """The file of the template that a file of my-project comes from."""
     return repository / "template" / name.replace("my_project", "{{ package_name }}")
+
+
+def publish(repository, *names):
+    """Make version 2 of the template, in which these files end with a line more."""
+    for name in names:
+        with find_source(repository, name).open("a") as file:
+            file.write("\n# Theirs\n")
+    commit(repository, "v2.0.0")
 
 
 def test_conflicts_are_where_both_changed_the_same_lines(both_changed):
@@ -120,8 +126,7 @@ def test_conflicts_are_where_both_changed_the_same_lines(both_changed):
 
 def test_conflicts_are_not_silent(both_changed):
     """The message names the commands that show them, and a plain commit is refused."""
-    command = ("-m", "copier", "update", "--defaults")
-    printed = run(sys.executable, *command, cwd=both_changed).stderr
+    printed = run_copier("update", "--defaults", cwd=both_changed).stderr
     assert "my-project now follows v2.0.0" in printed
     assert "git status" in printed
     assert "git diff --check HEAD" in printed
@@ -143,8 +148,7 @@ def test_a_file_that_is_ones_own_is_kept_whole(both_changed):
     assert "(16, 16)" in (both_changed / MODEL).read_text()
 
     git(both_changed, "reset", "--hard")
-    command = ("-m", "copier", "update", "--defaults", "--skip", MODEL)
-    run(sys.executable, *command, cwd=both_changed)
+    run_copier("update", "--defaults", "--skip", MODEL, cwd=both_changed)
     assert (both_changed / MODEL).read_bytes() == mine
     assert "UU README.md" in git(both_changed, "status", "--porcelain")
 
@@ -194,9 +198,7 @@ def test_a_deleted_file_stays_deleted(repository, render, tmp_path):
     project = render(tmp_path / "my-project", source=repository)
     (project / "src/my_project/optax_optimizer.py").unlink()
     commit(project)
-    with find_source(repository, "src/my_project/optax_optimizer.py").open("a") as file:
-        file.write("\n# Theirs\n")
-    commit(repository, "v2.0.0")
+    publish(repository, "src/my_project/optax_optimizer.py")
     assert update(project) == []
     assert not (project / "src/my_project/optax_optimizer.py").exists()
 
@@ -208,9 +210,7 @@ def test_a_moved_file_is_left_alone(repository, render, tmp_path):
     git(project, "mv", DATA, "src/my_project/my_data.py")
     commit(project)
     moved = (project / "src/my_project/my_data.py").read_text()
-    with find_source(repository, DATA).open("a") as file:
-        file.write("\n# Theirs\n")
-    commit(repository, "v2.0.0")
+    publish(repository, DATA)
     assert update(project) == []
     assert not (project / DATA).exists()
     assert (project / "src/my_project/my_data.py").read_text() == moved
@@ -242,9 +242,7 @@ def test_a_project_in_a_folder_of_a_repository(repository, render, tmp_path):
     make_it_ones_own(project)
     (tmp_path / "all/pyproject.toml").write_text("# Another\n")
     commit(tmp_path / "all")
-    with find_source(repository, MODEL).open("a") as file:
-        file.write("\n# Theirs\n")
-    commit(repository, "v2.0.0")
+    publish(repository, MODEL)
     (tmp_path / "all/pyproject.toml").write_text("# Not committed\n")
     assert update(project) == []
     changed = git(tmp_path / "all", "diff", "--name-only").split()

@@ -29,6 +29,8 @@ from {{ package_name }}.optimizer import (
     build_schedule,
 )
 
+ROWS = len(data.load_splits(Config())["train"].rows)  # to train on
+
 
 class Parts(NamedTuple):
     """What the steps compute with, and where they begin."""

@@ -14,6 +14,7 @@ import filelock
 import keras
 import numpy as np
 import pytest
+from conftest import ROWS
 
 from {{ package_name }} import (
     checkpoint,
@@ -30,7 +31,6 @@ from {{ package_name }}.interruption import (
 from {{ package_name }}.model import build_model
 from {{ package_name }}.reporting import Report
 
-ROWS = len(data.load_splits(Config())["train"].rows)
 # Everything that has a memory: moments, accumulated gradients, averages, a schedule, a scale of the
 # loss, early stopping, and, in the project's own model, seeds and statistics. Five steps an epoch:
 # two calls of two, one of one.

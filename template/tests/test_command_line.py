@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 import pytest
+from conftest import ROWS
 
 from {{ package_name }} import (
     data,
@@ -21,6 +22,8 @@ from {{ package_name }}.__main__ import main
 from {{ package_name }}.config import Config
 
 PACKAGE = "{{ package_name }}"
+ALL_ROWS = ROWS + len(data.load_splits(Config())["validation"].rows)
+STEPS = Config().epochs * (ROWS // Config().batch_size)
 
 
 def run(folder: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -76,8 +79,7 @@ def test_settings_of_a_file_or_of_a_run(
         (line,) = [line for line in capsys.readouterr().out.splitlines() if "steps" in line]
         return line.split("; ")
 
-    batch_size = len(data.load_splits(Config())["train"].rows) // 2
-    short = ("--epochs", "1", "--batch-size", f"{batch_size}", "--steps-per-execution", "1")
+    short = ("--epochs", "1", "--batch-size", f"{ROWS // 2}", "--steps-per-execution", "1")
     begins = "1 epochs of 2 steps"
     assert train(*short, "--dropout", "0.5", "--run-dir", "runs/a")[0] == f"runs/a: {begins}"
     train("--config", "runs/a/config.json", "--run-dir", "runs/b")
@@ -102,7 +104,6 @@ def test_help_is_quick() -> None:
     program = """
 import sys
 from {{ package_name }}.__main__ import main
-from {{ package_name }}.config import Config
 try:
     main()
 finally:
@@ -129,8 +130,14 @@ finally:
         ("train --momentum 0.5", "--momentum must be left out without sgd, not 0.5"),
         ("train --optimizer adamw", "--weight-decay must be above 0 for adamw, not 0.0"),
         ("train --patience 2 --monitor val_auc", "--monitor must be one of loss,"),
-        ("train --warmup-steps 99999", "--warmup-steps 99999 leaves none of the "),
-        ("train --gradient-accumulation-steps 99999", "99999 is more than the "),
+        (
+            "train --warmup-steps 99999",
+            f"--warmup-steps 99999 leaves none of the {STEPS} updates",
+        ),
+        (
+            "train --gradient-accumulation-steps 99999",
+            f"99999 is more than the {STEPS} steps of the run",
+        ),
         ("train --checkpoint-steps -1", "--checkpoint-steps must be 0 or more, not -1"),
         ("train --keep-checkpoints -1", "--keep-checkpoints must be 0 or more, not -1"),
         (
@@ -148,11 +155,20 @@ finally:
         ("train --global-clipnorm 1e39", "--global-clipnorm must be from 0 to 3e38, not 1e+39"),
         ("train --ema-momentum 1", "--ema-momentum must be from 0 to 0.999999, not 1.0"),
         ("train --class-weight 1 -1", "--class-weight must be from 0 to 3e38, not (1.0, -1.0)"),
-        ("train --validation-fraction 0.9999", "--validation-fraction 0.9999 takes "),
-        ("train --validation-fraction 1e-9", "--validation-fraction 1e-09 takes 0 of "),
+        (
+            "train --validation-fraction 0.9999",
+            f"--validation-fraction 0.9999 takes {ALL_ROWS} of {ALL_ROWS}",
+        ),
+        (
+            "train --validation-fraction 1e-9",
+            f"--validation-fraction 1e-09 takes 0 of {ALL_ROWS} rows",
+        ),
         ("train --class-weight 1 2", "--class-weight must be 10 numbers, one a class, not 2"),
-        ("train --overfit 99999", "--overfit 99999 is more than the "),
-        ("train --batch-size 99999", "--batch-size 99999 is more than the "),
+        ("train --overfit 99999", f"--overfit 99999 is more than the {ROWS} rows to train on"),
+        (
+            "train --batch-size 99999",
+            f"--batch-size 99999 is more than the {ROWS} rows to train on",
+        ),
         ("train --dataset missing.npz", "there is no dataset 'missing.npz'"),
         ("train --dataset cats", "there is no dataset 'cats'"),
         ("train --run-dir full", "full is in use"),

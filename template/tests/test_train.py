@@ -14,6 +14,7 @@ import jax
 import keras
 import numpy as np
 import pytest
+from conftest import ROWS
 
 from {{ package_name }} import (
     data,
@@ -29,10 +30,9 @@ from {{ package_name }}.model import build_model
 from {{ package_name }}.reporting import Report
 
 # Ten steps an epoch.
-BATCH_SIZE = len(data.load_splits(Config())["train"].rows) // 10
 CONFIG = Config(
     epochs=3,
-    batch_size=BATCH_SIZE,
+    batch_size=ROWS // 10,
     steps_per_execution=3,
     keep_checkpoints=0,
     seed=1,
